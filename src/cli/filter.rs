@@ -1,0 +1,121 @@
+//! `firstseen filter`: passes on each record that was not seen before.
+//!
+//! Two threads: one reads, cuts into records and fingerprints them (`Blocks`), the calling one asks the store
+//! and writes. A few blocks go round between them, so nothing is allocated as the run goes on, and a block is
+//! sent as soon as one read has filled it, so what was typed is answered before the next read blocks.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use firstseen::{Store, Verdict};
+
+use super::block::Block;
+use super::blocks::Blocks;
+use super::exit::Failure;
+use super::settings::Settings;
+use super::summary::{self, Counts};
+
+/// Blocks in flight: one being filled, one being written, one in between to even out the pace.
+const BLOCKS: usize = 3;
+
+/// Runs the filter from the first input to the last.
+///
+/// # Errors
+///
+/// Whatever stopped it; the records answered up to there were written.
+pub(super) fn run(settings: Settings) -> Result<(), Failure> {
+    for input in &settings.inputs {
+        input.probe()?;
+    }
+    let started = Instant::now();
+    let store = Store::in_memory(settings.options).map_err(Failure::Store)?;
+    let blocks = Blocks::new(settings.inputs, settings.format, store.clone());
+    let counts = pass_on(blocks, &store, &mut io::stdout().lock())?;
+    summary::print(settings.report, &counts, &store.stats(), started.elapsed());
+    Ok(())
+}
+
+fn pass_on(blocks: Blocks, store: &Store, output: &mut impl Write) -> Result<Counts, Failure> {
+    let (filled_sender, filled) = channel();
+    let (emptied, emptied_receiver) = channel();
+    for _ in 0..BLOCKS {
+        // The receiver is at hand, so the channel is open.
+        let _ = emptied.send(Block::default());
+    }
+    let reader = start_reader(blocks, emptied_receiver, filled_sender)?;
+    let mut sieve = Sieve { store, verdicts: Vec::new(), counts: Counts::default() };
+    for mut block in filled {
+        sieve.pass(&mut block, output)?;
+        // Refused only when the reader has ended: the block is not needed any more.
+        let _ = emptied.send(block);
+    }
+    // A reader that died has closed the channel too: only its own word says that the input was read to its end.
+    match reader.join() {
+        Ok(outcome) => outcome.map(|()| sieve.counts),
+        Err(_) => Err(Failure::Reader("it panicked".to_string())),
+    }
+}
+
+fn start_reader(
+    mut blocks: Blocks,
+    emptied: Receiver<Block>,
+    filled: Sender<Block>,
+) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
+    let read = move || {
+        // Either channel ends when the writer has given up, and then says why itself.
+        while let Ok(mut block) = emptied.recv() {
+            if !blocks.fill(&mut block)? || filled.send(block).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    };
+    thread::Builder::new()
+        .name("firstseen-read".to_string())
+        .spawn(read)
+        .map_err(|error| Failure::Reader(error.to_string()))
+}
+
+/// Asks the store about whole blocks and writes what is new in them.
+struct Sieve<'a> {
+    store: &'a Store,
+    /// Reused from block to block.
+    verdicts: Vec<Verdict>,
+    counts: Counts,
+}
+
+impl Sieve<'_> {
+    fn pass(&mut self, block: &mut Block, output: &mut impl Write) -> Result<(), Failure> {
+        let records = block.fingerprints().len();
+        self.verdicts.resize(self.verdicts.len().max(records), Verdict::Duplicate);
+        let verdicts = &mut self.verdicts[..records];
+        let outcome = self.store.check_fingerprints(block.fingerprints(), verdicts);
+        let answered = match &outcome {
+            Err(firstseen::Error::Partial { answered, .. }) => *answered,
+            Err(_) => 0,
+            Ok(()) => records,
+        };
+        let verdicts = &verdicts[..answered];
+        self.counts.records += answered as u64;
+        self.counts.bytes_read += block.input_bytes() as u64;
+        self.counts.first_seen += verdicts.iter().filter(|verdict| is_new(**verdict)).count() as u64;
+        let kept = block.keep(verdicts.iter().map(|verdict| is_new(*verdict)));
+        self.counts.bytes_written += kept.len() as u64;
+        write(output, kept)?;
+        outcome.map_err(Failure::Store)
+    }
+}
+
+fn is_new(verdict: Verdict) -> bool {
+    verdict.is_first_seen()
+}
+
+/// One write for a block, flushed, as the next block may be long in coming.
+fn write(output: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    output.write_all(bytes).and_then(|()| output.flush()).map_err(Failure::write)
+}

@@ -1,0 +1,44 @@
+//! The command-line tool, in the order in which a run goes through it.
+//!
+//! | step | file |
+//! | --- | --- |
+//! | the words that were typed become raw flags | `parse`, `flags`, `nearest` |
+//! | raw flags become checked settings | `settings`, `values` |
+//! | input becomes blocks of whole records | `input`, `blocks`, `block` |
+//! | each block keeps the records not seen before | `filter` |
+//! | figures at the end | `summary` |
+//! | whatever happened becomes a sentence and an exit code | `exit` |
+//!
+//! It knows the public API of the library and nothing else.
+
+mod block;
+mod blocks;
+mod exit;
+mod filter;
+mod flags;
+mod help;
+mod input;
+mod nearest;
+mod parse;
+mod settings;
+mod summary;
+mod values;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use exit::Failure;
+use parse::Command;
+
+/// Runs the command that `arguments` (the program's name first) ask for.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    exit::report(dispatch(arguments))
+}
+
+fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
+    match parse::parse(arguments)? {
+        Command::Help(topic) => help::print(topic),
+        Command::Version => help::print_version(),
+        Command::Filter(raw) => filter::run(settings::check(raw)?),
+    }
+}

@@ -1,0 +1,162 @@
+//! The one error type: plain data that says which operation failed and what to do about it.
+
+use std::fmt;
+
+/// What every fallible call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call could not be answered.
+///
+/// Match on the kind; the text of [`Display`](fmt::Display) may change between releases.
+/// An error never comes with a verdict: the ID that failed was neither recorded nor dropped.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// A value given to [`Options`](crate::Options) was refused when the store was created.
+    Option {
+        /// The builder method whose value was refused.
+        name: &'static str,
+        /// What is wrong with it and which values are accepted.
+        reason: String,
+    },
+    /// [`Hash::Exact`](crate::Hash::Exact) takes IDs of exactly 16 bytes.
+    IdLength {
+        /// Length of the refused ID in bytes.
+        length: usize,
+    },
+    /// The memory budget is used up and the store was told to refuse new IDs then.
+    ///
+    /// IDs that are already there are still answered.
+    Full {
+        /// The budget of the store in bytes.
+        budget_bytes: u64,
+        /// What its tables and filters take in bytes.
+        memory_bytes: u64,
+    },
+    /// The lease is no longer the caller's: it was committed, aborted or taken over by somebody else (G3).
+    ///
+    /// Nothing was changed. The work done under the lease may have been done by somebody else too.
+    LeaseLost {
+        /// Attempt number of the refused token.
+        attempt: u64,
+    },
+    /// As many leases as the store was created for are held and none of them is over.
+    LeaseLimit {
+        /// The limit, see [`Options::leases_max`](crate::Options::leases_max).
+        leases_max: usize,
+    },
+    /// The buffer for verdicts has another length than the batch.
+    BufferLength {
+        /// IDs in the batch.
+        ids: usize,
+        /// Places in the buffer.
+        verdicts: usize,
+    },
+    /// A batch stopped on the way: the verdicts before `answered` hold, the others were not asked.
+    Partial {
+        /// How many items, from the first on, were answered.
+        answered: usize,
+        /// What stopped the batch at the item with that index.
+        cause: Box<Error>,
+    },
+    /// A time to live was given to a store that does not forget, or one longer than it was created for.
+    TimeToLive {
+        /// What was asked for, in milliseconds.
+        asked_ms: u64,
+        /// The longest the store takes, in milliseconds; zero in a store without a window.
+        longest_ms: u64,
+    },
+    /// One ID was forgotten and seen again more often than a stamp can count (about 5 * 10^8 times).
+    RevisionsUsedUp,
+    /// The maintenance thread is gone (it panicked), so the store can grow no more (G6).
+    Poisoned {
+        /// What was being done when it stopped.
+        operation: &'static str,
+    },
+    /// The system refused something the store needs: memory, random numbers, a thread.
+    System {
+        /// What was asked of the system.
+        operation: &'static str,
+        /// The system's own words.
+        message: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Option { name, reason } => write!(f, "option {name}: {reason}"),
+            Error::IdLength { length } => {
+                write!(f, "an exact store takes IDs of 16 bytes, this one has {length}")
+            }
+            Error::Full { budget_bytes, memory_bytes } => write!(
+                f,
+                "the memory budget of {budget_bytes} bytes is used up ({memory_bytes} bytes in tables and \
+                 filters): raise it, shorten the window, or let the oldest IDs be forgotten"
+            ),
+            Error::LeaseLost { attempt } => write!(
+                f,
+                "lease {attempt} is no longer held: it ended and somebody else took over, or it was already \
+                 committed or aborted"
+            ),
+            Error::LeaseLimit { leases_max } => {
+                write!(f, "all {leases_max} leases are held: commit or abort some, or raise leases_max")
+            }
+            Error::BufferLength { ids, verdicts } => {
+                write!(f, "{ids} IDs need a buffer for {ids} verdicts, this one has {verdicts}")
+            }
+            Error::Partial { answered, cause } => {
+                write!(f, "the batch stopped after {answered} answered items: {cause}")
+            }
+            Error::TimeToLive { asked_ms, longest_ms: 0 } => {
+                write!(f, "a store that never forgets takes no time to live ({asked_ms} ms asked)")
+            }
+            Error::TimeToLive { asked_ms, longest_ms } => write!(
+                f,
+                "a time to live of {asked_ms} ms is longer than the {longest_ms} ms this store was created \
+                 for: raise ttl_max"
+            ),
+            Error::RevisionsUsedUp => {
+                write!(f, "this ID was forgotten and seen again too often to be recorded once more")
+            }
+            Error::Poisoned { operation } => write!(
+                f,
+                "the store is poisoned: maintenance stopped during {operation}; what was answered holds, \
+                 create the store anew"
+            ),
+            Error::System { operation, message } => write!(f, "{operation} failed: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Partial { cause, .. } => Some(cause.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partial_error_names_its_cause_and_position() {
+        let full = Error::Full { budget_bytes: 10, memory_bytes: 9 };
+        let error = Error::Partial { answered: 3, cause: Box::new(full.clone()) };
+        assert!(error.to_string().contains("after 3 answered"));
+        assert!(error.to_string().contains("budget of 10 bytes"));
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(source, Some(full.to_string()));
+    }
+
+    #[test]
+    fn ttl_error_tells_forever_from_too_long() {
+        let forever = Error::TimeToLive { asked_ms: 5, longest_ms: 0 }.to_string();
+        let too_long = Error::TimeToLive { asked_ms: 5, longest_ms: 4 }.to_string();
+        assert!(forever.contains("never forgets"));
+        assert!(too_long.contains("ttl_max"));
+    }
+}

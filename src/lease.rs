@@ -1,0 +1,260 @@
+//! Who holds a lease on which ID, and until when.
+//!
+//! A claim leaves `Pending` in the ID's stamp; that only says: ask here. Leases live in memory alone, a
+//! crash releases them all. Every transition of a stamp into or out of `Pending` happens while the lock of
+//! the ID's shard is held, so what a holder of the lock reads here agrees with the stamp.
+//!
+//! A lease is fenced by its attempt number, which is never used twice (G3): once somebody else has taken
+//! the ID over, a commit or abort with the old number finds another number, or none, and is refused.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use crossbeam_utils::CachePadded;
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::limits::LEASE_SHARDS;
+use crate::sync::{Counter, Mutex, MutexGuard, is_mutant};
+
+/// The right to commit, abort or extend one lease: a plain value that may be sent elsewhere and come back.
+///
+/// It is worth nothing once the lease was committed, aborted or taken over, or the store was closed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token {
+    fingerprint: Fingerprint,
+    attempt: u64,
+}
+
+impl Token {
+    /// From parts that [`Token::fingerprint`] and [`Token::attempt`] gave.
+    #[must_use]
+    pub const fn from_parts(fingerprint: Fingerprint, attempt: u64) -> Token {
+        Token { fingerprint, attempt }
+    }
+
+    /// The fingerprint of the leased ID.
+    #[must_use]
+    pub const fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// Number of the claim, larger than that of every earlier claim in this store: a fencing token for
+    /// whatever else the work touches.
+    #[must_use]
+    pub const fn attempt(&self) -> u64 {
+        self.attempt
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({:?}, attempt {})", self.fingerprint, self.attempt)
+    }
+}
+
+/// One lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Holder {
+    pub(crate) attempt: u64,
+    /// The first moment at which the lease is over.
+    pub(crate) until: Timestamp,
+}
+
+/// All leases of a store.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    attempts: Counter,
+    held: Counter,
+    leases_max: usize,
+}
+
+/// The leases on a part of the IDs, behind one lock.
+#[derive(Debug, Default)]
+pub(crate) struct Shard(HashMap<Fingerprint, Holder, BuildHasherDefault<LoHasher>>);
+
+impl Leases {
+    pub(crate) fn new(leases_max: usize) -> Leases {
+        let shards = (0..LEASE_SHARDS).map(|_| CachePadded::new(Mutex::new(Shard::default()))).collect();
+        Leases { shards, attempts: Counter::default(), held: Counter::default(), leases_max }
+    }
+
+    /// Locks the shard of a key. No I/O and no waiting for other locks happens under it.
+    pub(crate) fn lock(&self, key: Fingerprint) -> MutexGuard<'_, Shard> {
+        self.shards[shard_index(key)].lock()
+    }
+
+    /// Leases that are held, those that are over but not taken over included.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.get()
+    }
+
+    /// The keys of all leases, shard by shard.
+    pub(crate) fn keys(&self) -> Vec<Fingerprint> {
+        self.shards.iter().flat_map(|shard| shard.lock().0.keys().copied().collect::<Vec<_>>()).collect()
+    }
+
+    /// Grants a lease on `key`, in the place of any that is over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLimit`] when as many leases as allowed are held and none in the key's shard is over.
+    pub(crate) fn grant(
+        &self,
+        shard: &mut Shard,
+        key: Fingerprint,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Token> {
+        debug_assert!(shard.live(key, now).is_none(), "a live lease is never given to somebody else");
+        if !shard.0.contains_key(&key) {
+            if self.held.get() >= self.leases_max as u64 {
+                self.drop_over(shard, now);
+            }
+            if self.held.get() >= self.leases_max as u64 {
+                return Err(Error::LeaseLimit { leases_max: self.leases_max });
+            }
+            self.held.add(1);
+        }
+        let attempt = self.attempts.add(1);
+        shard.0.insert(key, Holder { attempt, until });
+        Ok(Token { fingerprint: key, attempt })
+    }
+
+    /// Ends the lease on `key`, whoever holds it.
+    pub(crate) fn end(&self, shard: &mut Shard, key: Fingerprint) {
+        if shard.0.remove(&key).is_some() {
+            self.held.sub(1);
+        }
+    }
+
+    /// Forgets leases that are over when half of the allowed number is held.
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        if self.held.get() > self.leases_max as u64 / 2 {
+            for shard in &self.shards {
+                self.drop_over(&mut shard.lock(), now);
+            }
+        }
+    }
+
+    /// Forgets leases that are over: their holders are refused from now on.
+    fn drop_over(&self, shard: &mut Shard, now: Timestamp) {
+        let before = shard.0.len();
+        shard.0.retain(|_, holder| holder.until > now);
+        self.held.sub((before - shard.0.len()) as u64);
+    }
+}
+
+impl Shard {
+    /// The holder of a lease on `key` that is not over.
+    pub(crate) fn live(&self, key: Fingerprint, now: Timestamp) -> Option<Holder> {
+        self.0.get(&key).copied().filter(|holder| holder.until > now)
+    }
+
+    /// Whether there is a lease on `key`, over or not.
+    pub(crate) fn holds(&self, key: Fingerprint) -> bool {
+        self.0.contains_key(&key)
+    }
+
+    /// The lease of a token, if nobody has taken it over; it may be over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] when it is gone or somebody else's.
+    pub(crate) fn of_token(&mut self, token: Token) -> Result<&mut Holder> {
+        let lost = Error::LeaseLost { attempt: token.attempt };
+        let holder = self.0.get_mut(&token.fingerprint).ok_or_else(|| lost.clone())?;
+        if holder.attempt == token.attempt || is_mutant("token_compare_removed") {
+            Ok(holder)
+        } else {
+            Err(lost)
+        }
+    }
+}
+
+fn shard_index(key: Fingerprint) -> usize {
+    (key.hi() % LEASE_SHARDS as u64) as usize
+}
+
+/// Takes the low half of a fingerprint, which is evenly spread already, as its hash.
+#[derive(Default)]
+pub(crate) struct LoHasher(u64);
+
+impl Hasher for LoHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, half: u64) {
+        self.0 = half;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const KEY: Fingerprint = Fingerprint::from_halves(5, 7);
+    const OTHER: Fingerprint = Fingerprint::from_halves(5 + LEASE_SHARDS as u64, 8);
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    #[test]
+    fn attempt_numbers_are_never_used_twice() {
+        let leases = Leases::new(8);
+        let mut shard = leases.lock(KEY);
+        let mut last = 0;
+        for round in 0..5 {
+            let token = leases.grant(&mut shard, KEY, at(round * 10), at(round * 10 + 5)).unwrap();
+            assert!(token.attempt() > last);
+            last = token.attempt();
+        }
+        assert_eq!(leases.held(), 1);
+    }
+
+    #[test]
+    fn taken_over_lease_refuses_the_old_token() {
+        let leases = Leases::new(8);
+        let mut shard = leases.lock(KEY);
+        let old = leases.grant(&mut shard, KEY, at(0), at(5)).unwrap();
+        assert!(shard.of_token(old).is_ok());
+        let new = leases.grant(&mut shard, KEY, at(5), at(9)).unwrap();
+        assert_eq!(shard.of_token(old), Err(Error::LeaseLost { attempt: old.attempt() }));
+        assert!(shard.of_token(new).is_ok());
+        leases.end(&mut shard, KEY);
+        assert!(shard.of_token(new).is_err());
+        assert_eq!(leases.held(), 0);
+    }
+
+    #[test]
+    fn lease_limit_drops_what_is_over_before_it_refuses() {
+        let leases = Leases::new(1);
+        let mut shard = leases.lock(KEY);
+        let old = leases.grant(&mut shard, KEY, at(0), at(5)).unwrap();
+        let refused = leases.grant(&mut shard, OTHER, at(4), at(9));
+        assert_eq!(refused, Err(Error::LeaseLimit { leases_max: 1 }));
+        assert!(leases.grant(&mut shard, OTHER, at(5), at(9)).is_ok());
+        assert!(shard.of_token(old).is_err());
+        assert_eq!(leases.held(), 1);
+    }
+
+    #[test]
+    fn lease_is_over_at_its_end_and_not_before() {
+        let leases = Leases::new(8);
+        let mut shard = leases.lock(KEY);
+        let token = leases.grant(&mut shard, KEY, at(0), at(5)).unwrap();
+        assert_eq!(shard.live(KEY, at(4)).map(|holder| holder.attempt), Some(token.attempt()));
+        assert_eq!(shard.live(KEY, at(5)), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! Every bound of the crate in one place (G7): sizes, queues, loops.
+
+/// Slots in a line of a table: three fingerprints with their stamps fill one cache line.
+pub(crate) const SLOTS_PER_LINE: u64 = 3;
+
+/// Bytes in a line.
+pub(crate) const LINE_BYTES: u64 = 64;
+
+/// Lines at the end of a table that are nobody's home, and the longest walk of a probe.
+///
+/// At a load of 0.9 the longest expected run in 10^8 lines is about 30 lines; a longer walk means that the
+/// IDs were chosen to collide, and the table is rotated away instead.
+pub(crate) const SPARE_LINES: u64 = if cfg!(loom) { 1 } else { 64 };
+
+/// Share of its slots, in per cent, to which the active table is filled before it is rotated.
+pub(crate) const LOAD_ROTATE_PERCENT: u64 = 65;
+
+/// Share of its slots, in per cent, above which the active table takes no new ID and callers wait.
+pub(crate) const LOAD_LIMIT_PERCENT: u64 = 80;
+
+/// Share of its slots, in per cent, to which a merged table is filled.
+pub(crate) const LOAD_MERGED_PERCENT: u64 = 80;
+
+/// Share of its slots, in per cent, that a table sized by `Options::expect` has in use when all came.
+pub(crate) const LOAD_EXPECTED_PERCENT: u64 = 60;
+
+/// Lines of the first active table without a hint: 4 MiB.
+pub(crate) const FIRST_LINES: u64 = 1 << 16;
+
+/// Lines of the smallest table that is worth rotating into: 64 KiB.
+pub(crate) const LINES_MIN: u64 = 1 << 10;
+
+/// IDs held above which a new table is half as large as what is held, instead of as large.
+pub(crate) const IDS_GROW_SLOWER: u64 = 2_000_000;
+
+/// Part of the memory budget that a table made by growth takes at most.
+pub(crate) const BUDGET_PARTS_PER_TABLE: u64 = 4;
+
+/// Memory budget without an option: 4 GiB, about 10^8 IDs.
+pub(crate) const MEMORY_BUDGET_DEFAULT: u64 = 4 << 30;
+
+/// Smallest memory budget: room for two of the smallest tables and their filters.
+pub(crate) const MEMORY_BUDGET_MIN: u64 = 1 << 20;
+
+/// Frozen tables above which the two cheapest neighbours are merged.
+pub(crate) const FROZEN_MAX: usize = 4;
+
+/// Frozen tables that a view may list: a batch keeps one candidate bit for each.
+pub(crate) const FROZEN_LIMIT: usize = 32;
+
+/// Bits a key in a Bloom filter.
+pub(crate) const FILTER_BITS_PER_KEY: u32 = 12;
+
+/// Lines that one step of background work reads or touches: about a millisecond.
+pub(crate) const LINES_PER_STEP: u64 = 1 << 14;
+
+/// Leases held at the same time without an option.
+pub(crate) const LEASES_MAX_DEFAULT: usize = 1 << 20;
+
+/// Locks over the lease table.
+pub(crate) const LEASE_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// Counters that a table spreads its count over, so that threads do not share a cache line.
+pub(crate) const STRIPES: usize = if cfg!(loom) { 1 } else { 16 };
+
+/// IDs of a batch that are answered under one view.
+pub(crate) const BATCH_CHUNK: usize = 1024;
+
+/// Longest window or time to live: about 34 years in ticks of 4 s.
+pub(crate) const WINDOW_MS_MAX: u64 = 1 << 40;
+
+/// Shortest time between two rotations by age, in milliseconds.
+pub(crate) const ROTATE_MS_MIN: u64 = 1_000;

@@ -1,0 +1,7 @@
+//! The `firstseen` command; `firstseen --help` says what it does.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::run(std::env::args_os())
+}

@@ -1,0 +1,218 @@
+//! What a store is told when it is created; every value is validated, and a refused one is named.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::fingerprint::{Hash, Secret};
+use crate::limits::{LEASES_MAX_DEFAULT, MEMORY_BUDGET_DEFAULT, MEMORY_BUDGET_MIN, WINDOW_MS_MAX};
+
+/// How long an ID stays seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Window {
+    /// For ever (the default).
+    #[default]
+    Forever,
+    /// For this long after it was first seen.
+    Fixed(Duration),
+    /// For this long after it was last seen: each duplicate begins the time anew.
+    Sliding(Duration),
+}
+
+/// What a store without a disk does when its memory budget is used up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WhenFull {
+    /// New IDs are refused with [`Error::Full`] (the default); known ones are still answered.
+    #[default]
+    Error,
+    /// The oldest generation of IDs is forgotten as a whole, and counted in
+    /// [`Stats::ids_dropped`](crate::Stats::ids_dropped). An ID in it counts as new again.
+    ForgetOldest,
+}
+
+/// Who does the background work: new tables ahead of need, filters, merging, dropping what is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Maintenance {
+    /// One thread of the store's own (the default).
+    #[default]
+    Thread,
+    /// The caller, through [`Store::maintain`](crate::Store::maintain): for tests and simulations. A call that
+    /// finds the active table too full does the least that is needed by itself.
+    Manual,
+}
+
+/// A builder for everything that can be chosen about a store.
+///
+/// Values are checked when the store is created; [`Error::Option`] names the one that was refused.
+///
+/// ```
+/// use std::time::Duration;
+/// use firstseen::{Options, Store, Window};
+///
+/// let options = Options::new().window(Window::Fixed(Duration::from_secs(3600))).expect(1_000_000);
+/// let store = Store::in_memory(options)?;
+/// assert_eq!(store.len(), 0);
+/// # Ok::<(), firstseen::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) window: Window,
+    pub(crate) ttl_max: Option<Duration>,
+    pub(crate) ids_expected: u64,
+    pub(crate) memory_budget: u64,
+    pub(crate) when_full: WhenFull,
+    pub(crate) hash: Hash,
+    pub(crate) secret: Option<Secret>,
+    pub(crate) clock: Clock,
+    pub(crate) maintenance: Maintenance,
+    pub(crate) leases_max: usize,
+    pub(crate) first_lines: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options::new()
+    }
+}
+
+impl Options {
+    /// A store that never forgets, grows as needed up to 4 GiB, hashes with XXH3-128 under a random secret.
+    #[must_use]
+    pub fn new() -> Options {
+        Options {
+            window: Window::Forever,
+            ttl_max: None,
+            ids_expected: 0,
+            memory_budget: MEMORY_BUDGET_DEFAULT,
+            when_full: WhenFull::Error,
+            hash: Hash::default(),
+            secret: None,
+            clock: Clock::system(),
+            maintenance: Maintenance::Thread,
+            leases_max: LEASES_MAX_DEFAULT,
+            first_lines: None,
+        }
+    }
+
+    /// How long an ID stays seen: between one millisecond and about 34 years, or for ever.
+    ///
+    /// Windows end late by at most one tick, never early (G5). A tick is one millisecond for windows up to
+    /// three days, 16 milliseconds for 30 days, and a 2^28th of the longest window beyond.
+    #[must_use]
+    pub fn window(mut self, window: Window) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// The longest time to live that [`Store::check_with`](crate::Store::check_with) will be asked for;
+    /// without it, the window. Needs a window; at least as long as that.
+    #[must_use]
+    pub fn ttl_max(mut self, ttl: Duration) -> Self {
+        self.ttl_max = Some(ttl);
+        self
+    }
+
+    /// How many IDs are expected at the same time: the first table is made for them at once.
+    ///
+    /// A hint, no limit: more are welcome, fewer only waste memory (36 bytes an expected ID).
+    #[must_use]
+    pub fn expect(mut self, ids: u64) -> Self {
+        self.ids_expected = ids;
+        self
+    }
+
+    /// Bytes that tables and filters may take together, at least 1 MiB; 4 GiB without this option.
+    ///
+    /// About 30 to 60 bytes an ID are used. What happens at the limit: [`Options::when_full`].
+    #[must_use]
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = bytes;
+        self
+    }
+
+    /// What happens when the memory budget is used up.
+    #[must_use]
+    pub fn when_full(mut self, policy: WhenFull) -> Self {
+        self.when_full = policy;
+        self
+    }
+
+    /// Which hash makes fingerprints of IDs.
+    #[must_use]
+    pub fn hash(mut self, hash: Hash) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// The secret of the hash; a random one without this option.
+    ///
+    /// Stores with one secret and hash give equal fingerprints.
+    #[must_use]
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// Where the time comes from; the system without this option.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Who does the background work.
+    #[must_use]
+    pub fn maintenance(mut self, maintenance: Maintenance) -> Self {
+        self.maintenance = maintenance;
+        self
+    }
+
+    /// How many leases may be held at the same time, at least one; 2^20 without this option.
+    #[must_use]
+    pub fn leases_max(mut self, leases: usize) -> Self {
+        self.leases_max = leases;
+        self
+    }
+
+    /// Home lines of the first table, for tests that want to see many rotations.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn first_table_lines(mut self, lines: u64) -> Self {
+        self.first_lines = Some(lines);
+        self
+    }
+
+    /// Refuses values that no store can have.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let refused = |name, reason: String| Err(Error::Option { name, reason });
+        let length = match self.window {
+            Window::Forever => None,
+            Window::Fixed(length) | Window::Sliding(length) => Some(length),
+        };
+        if length.is_some_and(|length| !is_window_length(length)) {
+            return refused("window", "takes 1 millisecond to 34 years".to_owned());
+        }
+        match (self.ttl_max, length) {
+            (None, _) => {}
+            (Some(_), None) => {
+                return refused("ttl_max", "needs a window: the store never forgets".to_owned());
+            }
+            (Some(ttl), Some(length)) if !is_window_length(ttl) || ttl < length => {
+                return refused("ttl_max", format!("takes the window ({length:?}) to 34 years, not {ttl:?}"));
+            }
+            _ => {}
+        }
+        if self.memory_budget < MEMORY_BUDGET_MIN {
+            let reason = format!("takes at least {MEMORY_BUDGET_MIN} bytes, not {}", self.memory_budget);
+            return refused("memory_budget", reason);
+        }
+        if self.leases_max == 0 {
+            return refused("leases_max", "takes at least 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn is_window_length(length: Duration) -> bool {
+    (1..=u128::from(WINDOW_MS_MAX)).contains(&length.as_millis())
+}

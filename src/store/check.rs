@@ -1,0 +1,88 @@
+//! A check: the one step that decides whether an ID is seen for the first time.
+//!
+//! 1. Look in the active table. Seen and live: duplicate. Forgotten or over: the answer is here.
+//! 2. Otherwise close the ID in the closing table, if there is one, then ask the frozen tables, newest first.
+//! 3. Nothing live: state `Seen` in the active table by a compare-and-swap from what step 1 found. Whoever
+//!    succeeds is told `FirstSeen`; whoever fails looks again.
+//!
+//! # Why there is exactly one first (G1)
+//!
+//! All calls that work under views with the same active table meet in one slot of it, and a stamp goes from
+//! undecided to seen once. Calls under two successive views differ in the active table: the one under the
+//! later view closes the ID in the earlier active table before it decides in its own. Either the earlier
+//! table's decision came before that (P2), then closing returns it and the later call answers `Duplicate`; or it
+//! fails on the closed stamp and its caller goes on under the later view. Three active tables cannot be in use
+//! at once: a closing table is frozen only when no call holds a view in which it was active (P4).
+
+use crate::error::Result;
+use crate::fingerprint::Fingerprint;
+use crate::stamp::State;
+use crate::verdict::Verdict;
+use crate::window::Moment;
+
+use super::core::Recorded;
+use super::engine::Engine;
+use super::view::{Fact, Place, Retry, View};
+
+impl Engine {
+    /// Checks one fingerprint.
+    #[inline]
+    pub(crate) fn check(&self, key: Fingerprint, moment: Moment) -> Result<Verdict> {
+        self.run(
+            moment,
+            |view, recorded| view.check(key, moment, None, recorded),
+            || self.check_pending(key, moment),
+        )
+    }
+
+    /// Whether an ID is seen and live; records nothing.
+    pub(crate) fn contains(&self, key: Fingerprint, moment: Moment) -> bool {
+        loop {
+            let view = self.views.load();
+            let fact = match view.place(key) {
+                Err(_) => continue,
+                Ok(Place::Slot(_, stamp)) => Fact::of(&view.active, stamp),
+                Ok(_) => Fact::None,
+            };
+            let fact = if fact == Fact::None { view.older_fact_read(key) } else { fact };
+            return matches!(fact, Fact::Seen(until) if moment.is_live(until));
+        }
+    }
+}
+
+impl View {
+    /// One attempt at a check. `candidates` are the older tables that may have the key, if already known.
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        key: Fingerprint,
+        moment: Moment,
+        candidates: Option<u32>,
+        recorded: &mut Recorded,
+    ) -> Result<Verdict, Retry> {
+        let place = self.place(key)?;
+        let active = match &place {
+            Place::Slot(_, stamp) => Fact::of(&self.active, *stamp),
+            _ => Fact::None,
+        };
+        let fact = match active {
+            Fact::None if self.is_single() => Fact::None,
+            Fact::None => self.older_fact(key, candidates.unwrap_or_else(|| self.screen(key)))?,
+            known => known,
+        };
+        match fact {
+            Fact::Pending(..) => Err(Retry::Pending),
+            Fact::Seen(until) if moment.is_live(until) => {
+                if moment.slides && moment.deadline > until {
+                    self.record(key, &place, State::Seen, moment.deadline, recorded)?;
+                }
+                Ok(Verdict::Duplicate)
+            }
+            fact => {
+                let until = moment.deadline.max(fact.floor() + 1);
+                self.record(key, &place, State::Seen, until, recorded)?;
+                Ok(Verdict::FirstSeen)
+            }
+        }
+    }
+}

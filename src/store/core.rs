@@ -1,0 +1,211 @@
+//! What calls and maintenance share: the view, the leases, the clock, and the way a fact is stated.
+
+use std::time::Duration;
+
+use crate::clock::{Clock, Timestamp};
+use crate::error::Result;
+use crate::fingerprint::{Fingerprint, Hasher, Secret};
+use crate::lease::Leases;
+use crate::options::{Options, WhenFull};
+use crate::stamp::{Stamp, State};
+use crate::sync::{Arc, Counter, OnceLock, Published, Worker};
+use crate::window::{Moment, Span};
+
+use super::growth;
+use super::view::{Place, Retry, View};
+
+/// The part of a store that calls and maintenance work on.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) hasher: Hasher,
+    pub(crate) span: Span,
+    pub(crate) clock: Clock,
+    pub(crate) views: Published<View>,
+    pub(crate) leases: Leases,
+    pub(crate) worker: OnceLock<Worker>,
+    pub(crate) when_full: WhenFull,
+    pub(crate) memory_budget: u64,
+    pub(crate) counters: Counters,
+    /// Latest time that any call has brought: time in a store does not go back.
+    high_water_ms: Counter,
+    /// One more than the number of the view whose active table somebody wants rotated.
+    rotation_wanted: Counter,
+    /// One more than the number of the view that cannot be rotated for lack of memory.
+    pub(crate) full_at: Counter,
+}
+
+/// What `stats` counts besides the tables.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) rotations: Counter,
+    pub(crate) merges: Counter,
+    pub(crate) tables_expired: Counter,
+    pub(crate) ids_dropped: Counter,
+    pub(crate) stalls: Counter,
+    pub(crate) leases_lost: Counter,
+    pub(crate) memory_spare: Counter,
+    pub(crate) memory_peak: Counter,
+}
+
+/// What one call, or one chunk of a batch, has recorded in the active table.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    slots_created: u64,
+    until_max: u64,
+}
+
+impl Core {
+    /// The shared part of a new store in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Option`](crate::Error::Option), or [`Error::System`](crate::Error::System) when there is no memory.
+    pub(crate) fn new(options: Options) -> Result<Core> {
+        options.validate()?;
+        let span = Span::new(options.window, options.ttl_max);
+        let now = options.clock.now();
+        let first = growth::first_table(&options, if span.is_forever() { 0 } else { span.tick_at(now) })?;
+        let secret = match options.secret {
+            Some(secret) => secret,
+            None => Secret::random()?,
+        };
+        let high_water_ms = Counter::default();
+        high_water_ms.raise(now.as_millis());
+        let rotate_at = growth::rotate_at(&span, span.tick_at(now));
+        let view = View { number: 1, active: Arc::new(first), rotate_at, closing: None, older: Vec::new() };
+        Ok(Core {
+            hasher: Hasher::new(options.hash, secret),
+            span,
+            clock: options.clock,
+            views: Published::new(view),
+            leases: Leases::new(options.leases_max),
+            worker: OnceLock::new(),
+            when_full: options.when_full,
+            memory_budget: options.memory_budget,
+            counters: Counters::default(),
+            high_water_ms,
+            rotation_wanted: Counter::default(),
+            full_at: Counter::default(),
+        })
+    }
+
+    /// The present time; never earlier than what any call has brought before (G5).
+    #[inline]
+    pub(crate) fn now(&self) -> Timestamp {
+        self.not_before(self.clock.now())
+    }
+
+    /// Time brought by a caller, or the latest that anybody has brought.
+    #[inline]
+    pub(crate) fn not_before(&self, now: Timestamp) -> Timestamp {
+        let high_water = self.high_water_ms.get();
+        if now.as_millis() > high_water {
+            self.high_water_ms.raise(now.as_millis());
+            now
+        } else {
+            Timestamp::from_millis(high_water)
+        }
+    }
+
+    /// By how many milliseconds the clock may be behind the true time.
+    #[inline]
+    fn lag_ms(&self) -> u64 {
+        u64::try_from(self.clock.lag_max().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The end of a lease of `length` from `now` on, late rather than early.
+    pub(crate) fn lease_end(&self, now: Timestamp, length: Duration) -> Timestamp {
+        now.saturating_add(length).saturating_add(self.clock.lag_max())
+    }
+
+    /// The moment of a call that brings no time of its own. No clock is read in a store that never forgets.
+    #[inline]
+    pub(crate) fn moment(&self, ttl: Option<Duration>) -> Result<Moment> {
+        let now = if self.span.is_forever() { Timestamp::from_millis(0) } else { self.now() };
+        self.span.moment(now, self.lag_ms(), ttl)
+    }
+
+    /// Adds what was recorded to the active table's count, and asks for a rotation when one is due.
+    #[inline]
+    pub(crate) fn settle(&self, view: &View, moment: Moment, recorded: &Recorded) {
+        if recorded.until_max == 0 && moment.now < view.rotate_at {
+            return;
+        }
+        let is_due = view.active.count(recorded.slots_created, recorded.until_max);
+        if is_due || moment.now >= view.rotate_at {
+            self.want_rotation(view.number);
+        }
+    }
+
+    /// Asks the maintenance to rotate the active table of a view.
+    #[cold]
+    pub(crate) fn want_rotation(&self, view_number: u64) {
+        if self.rotation_wanted.get() <= view_number && self.full_at.get() != view_number + 1 {
+            self.rotation_wanted.raise(view_number + 1);
+            if let Some(worker) = self.worker.get() {
+                worker.wake();
+            }
+        }
+    }
+
+    /// Whether somebody wants the active table of a view rotated.
+    pub(crate) fn is_rotation_wanted(&self, view_number: u64) -> bool {
+        self.rotation_wanted.get() > view_number
+    }
+
+    /// Bytes charged against the memory budget.
+    pub(crate) fn memory_bytes(&self, view: &View) -> u64 {
+        view.table_bytes() + view.filter_bytes() + self.counters.memory_spare.get()
+    }
+}
+
+impl View {
+    /// States a fact in the active table; the only way that anything is decided (G1).
+    ///
+    /// The version is at least `until` and exceeds every fact that the place had.
+    #[inline]
+    pub(crate) fn record(
+        &self,
+        key: Fingerprint,
+        place: &Place<'_>,
+        state: State,
+        until: u64,
+        recorded: &mut Recorded,
+    ) -> Result<(), Retry> {
+        let stamp = self.active.stamp(state, until).ok_or(Retry::Outdated)?;
+        self.record_stamp(key, place, stamp, recorded)?;
+        recorded.until_max = recorded.until_max.max(self.active.until(stamp));
+        Ok(())
+    }
+
+    /// The same for a stamp that is ready.
+    #[inline]
+    pub(crate) fn record_stamp(
+        &self,
+        key: Fingerprint,
+        place: &Place<'_>,
+        stamp: Stamp,
+        recorded: &mut Recorded,
+    ) -> Result<(), Retry> {
+        match place {
+            Place::Slot(cell, found) => cell.advance(*found, stamp).map_err(|_| Retry::Moved),
+            Place::Exhausted => Err(Retry::Crowded),
+            Place::Vacant(_) if self.active.is_crowded() => Err(Retry::Crowded),
+            Place::Vacant(vacancy) => {
+                let located = self.active.locate(key, *vacancy).ok_or(Retry::Crowded)?;
+                recorded.slots_created += u64::from(located.is_created);
+                recorded.until_max = recorded.until_max.max(1);
+                located.cell.advance(Stamp::UNDECIDED, stamp).map_err(|_| Retry::Moved)
+            }
+        }
+    }
+}
+
+/// The hash of a store, for calls that bring IDs.
+impl Core {
+    /// The fingerprint of an ID under the store's secret.
+    #[inline]
+    pub(crate) fn fingerprint(&self, id: &[u8]) -> Result<Fingerprint> {
+        self.hasher.fingerprint(id)
+    }
+}

@@ -1,0 +1,150 @@
+//! A store at work: the loop that every call runs in, and the thread that maintains the tables.
+//!
+//! A call takes the present view, tries, and is told to retry when the view has moved on under it. Waiting
+//! (for room, or for a grace period) happens in [`Engine::make_room`] only, after the view and every lock
+//! were let go: whoever waits while it holds a view would hold up the very grace period that it waits for.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::options::{Maintenance, Options};
+use crate::sync::{Arc, Mutex, Worker, pause};
+use crate::window::Moment;
+
+use super::core::{Core, Recorded};
+use super::maintain::{Progress, Structure};
+use super::view::{Retry, View};
+
+/// What all handles of one store share.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    core: Core,
+    structure: Mutex<Structure>,
+    maintenance: Maintenance,
+}
+
+impl Deref for Engine {
+    type Target = Core;
+
+    #[inline]
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl Engine {
+    /// Creates a store in memory, and its maintenance thread if it is to have one.
+    pub(crate) fn new(options: Options) -> Result<Arc<Engine>> {
+        let maintenance = options.maintenance;
+        let core = Core::new(options)?;
+        let engine = Arc::new(Engine { core, structure: Mutex::new(Structure::default()), maintenance });
+        if maintenance == Maintenance::Thread {
+            engine.spawn_worker()?;
+        }
+        Ok(engine)
+    }
+
+    /// One step of maintenance.
+    pub(crate) fn maintain(&self) -> Result<Progress> {
+        self.structure.lock().step(&self.core)
+    }
+
+    /// Runs `attempt` under the present view until it need not be tried again.
+    ///
+    /// `Retry::Pending` goes to `pending`, which runs without a view held.
+    #[inline]
+    pub(crate) fn run<T>(
+        &self,
+        moment: Moment,
+        mut attempt: impl FnMut(&View, &mut Recorded) -> Result<T, Retry>,
+        mut pending: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let view = self.views.load();
+            let mut recorded = Recorded::default();
+            let outcome = attempt(&view, &mut recorded);
+            self.settle(&view, moment, &recorded);
+            match outcome {
+                Ok(answer) => return Ok(answer),
+                Err(Retry::Moved) => {}
+                Err(Retry::Pending) => {
+                    drop(view);
+                    return pending();
+                }
+                Err(retry) => {
+                    let number = view.number;
+                    drop(view);
+                    self.make_room(number, retry)?;
+                }
+            }
+        }
+    }
+
+    /// Waits until the view with this number is no longer the present one. No view or lock may be held.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] when the memory budget allows no other table, [`Error::Poisoned`] when the maintenance
+    /// thread is gone, [`Error::RevisionsUsedUp`] when no later table could state the version either.
+    #[cold]
+    pub(crate) fn make_room(&self, view_number: u64, retry: Retry) -> Result<()> {
+        if retry == Retry::Outdated && self.span.is_forever() {
+            return Err(Error::RevisionsUsedUp);
+        }
+        for round in 0.. {
+            let view = self.views.load();
+            if view.number != view_number {
+                return Ok(());
+            }
+            if self.full_at.get() == view_number + 1 {
+                let memory_bytes = self.memory_bytes(&view);
+                return Err(Error::Full { budget_bytes: self.memory_budget, memory_bytes });
+            }
+            drop(view);
+            if round == 0 {
+                self.counters.stalls.add(1);
+            }
+            self.want_rotation(view_number);
+            match (self.maintenance, self.worker.get()) {
+                (Maintenance::Thread, Some(worker)) if worker.is_finished() => {
+                    return Err(Error::Poisoned { operation: "maintenance" });
+                }
+                (Maintenance::Thread, _) => {}
+                (Maintenance::Manual, _) => self.structure.lock().rotate_if_due(&self.core)?,
+            }
+            pause(round);
+        }
+        Ok(())
+    }
+
+    /// Starts the maintenance thread. It ends when the store is gone.
+    fn spawn_worker(self: &Arc<Self>) -> Result<()> {
+        let weak = Arc::downgrade(self);
+        let idle = if self.span.is_forever() { Duration::from_secs(1) } else { Duration::from_millis(100) };
+        let worker = Worker::spawn("firstseen-maintenance", move || {
+            let engine = weak.upgrade()?;
+            match engine.maintain() {
+                Ok(Progress::Worked) => Some(Duration::ZERO),
+                Ok(Progress::Waiting) => Some(Duration::from_micros(100)),
+                Ok(Progress::Idle) => Some(idle),
+                // Memory was refused: it is tried again, and callers who need it are told.
+                Err(_) => Some(Duration::from_millis(1)),
+            }
+        });
+        let failed = |error: std::io::Error| Error::System {
+            operation: "starting the maintenance thread",
+            message: error.to_string(),
+        };
+        let _ = self.worker.set(worker.map_err(failed)?);
+        Ok(())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.get() {
+            worker.wake();
+        }
+    }
+}

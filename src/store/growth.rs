@@ -1,0 +1,62 @@
+//! How large the next table is.
+//!
+//! The first table is small, or made for the number of IDs that is expected. While little is held each
+//! next table is as large as all before it together, later half as large, so that memory follows the IDs
+//! and nothing is ever rehashed. A table that was rotated because of its age is followed by one for as many
+//! IDs as it had. All within the memory budget.
+
+use crate::error::{Error, Result};
+use crate::limits::{
+    BUDGET_PARTS_PER_TABLE, FIRST_LINES, IDS_GROW_SLOWER, LINES_MIN, LOAD_EXPECTED_PERCENT,
+    LOAD_ROTATE_PERCENT,
+};
+use crate::options::Options;
+use crate::table::{Table, bytes_for, lines_for, reserve, touch};
+use crate::window::Span;
+
+use super::view::View;
+
+/// The first table of a store, touched already when it was made for an expected number of IDs.
+pub(crate) fn first_table(options: &Options, birth: u64) -> Result<Table> {
+    if let Some(lines) = options.first_lines {
+        return Ok(Table::new(reserve(lines)?, birth));
+    }
+    if options.ids_expected == 0 {
+        let lines = FIRST_LINES.min(budget_lines(options.memory_budget));
+        return Ok(Table::new(reserve(lines)?, birth));
+    }
+    let lines = lines_for(options.ids_expected, LOAD_EXPECTED_PERCENT).max(LINES_MIN);
+    if bytes_for(lines) > options.memory_budget {
+        let (needed, budget) = (bytes_for(lines), options.memory_budget);
+        let ids = options.ids_expected;
+        let reason = format!("{ids} IDs need {needed} bytes, memory_budget allows {budget}");
+        return Err(Error::Option { name: "expect", reason });
+    }
+    let memory = reserve(lines)?;
+    touch(&memory, 0, memory.len() as u64);
+    Ok(Table::new(memory, birth))
+}
+
+/// Home lines that the table after `view`'s active one should have: if that is, or soon will be, full, or else
+/// because of its age.
+pub(crate) fn next_lines(view: &View, is_full: bool, memory_budget: u64) -> u64 {
+    let slots = view.active.slots();
+    let held = view.ids() + view.active.slots_rotate().saturating_sub(slots);
+    let (ids, floor) = match is_full {
+        false => (slots + slots / 4, LINES_MIN),
+        true if held < IDS_GROW_SLOWER => (held, FIRST_LINES),
+        true => (held / 2, FIRST_LINES),
+    };
+    let floor = floor.min(view.active.home_lines());
+    lines_for(ids, LOAD_ROTATE_PERCENT).max(floor).min(budget_lines(memory_budget))
+}
+
+/// Lines of the largest table that growth makes under a budget.
+pub(crate) fn budget_lines(memory_budget: u64) -> u64 {
+    memory_budget / BUDGET_PARTS_PER_TABLE / bytes_for(LINES_MIN) * LINES_MIN
+}
+
+/// The tick at which a table that becomes active at tick `now` is rotated because of its age.
+pub(crate) fn rotate_at(span: &Span, now: u64) -> u64 {
+    span.rotate_ticks().map_or(u64::MAX, |ticks| now.saturating_add(ticks))
+}

@@ -1,0 +1,171 @@
+//! What a claim gives the caller: a lease that ends when it is dropped.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::lease::Token;
+use crate::sync::Arc;
+
+use super::claim::Claimed;
+use super::engine::Engine;
+
+/// Outcome of [`Store::claim`](crate::Store::claim).
+#[must_use = "a lease that is dropped at once frees the ID again"]
+#[derive(Debug)]
+pub enum Claim {
+    /// The ID is the caller's: do the work, then commit.
+    Leased(Lease),
+    /// The ID was seen before: the work is done.
+    Duplicate,
+    /// Somebody else holds a lease.
+    InFlight {
+        /// The first moment at which that lease is over, unless it is extended.
+        until: Timestamp,
+    },
+}
+
+/// The right to do the work for one ID.
+///
+/// Dropping it frees the ID for others, as [`Lease::abort`] does. [`Lease::into_token`] turns it into a plain value
+/// that outlives the handle.
+#[must_use = "a lease that is dropped at once frees the ID again"]
+#[derive(Debug)]
+pub struct Lease {
+    engine: Arc<Engine>,
+    token: Token,
+    is_held: bool,
+}
+
+impl Claim {
+    pub(crate) fn new(engine: &Arc<Engine>, claimed: Claimed) -> Claim {
+        match claimed {
+            Claimed::Leased(token) => {
+                Claim::Leased(Lease { engine: Arc::clone(engine), token, is_held: true })
+            }
+            Claimed::Duplicate => Claim::Duplicate,
+            Claimed::InFlight(until) => Claim::InFlight { until },
+        }
+    }
+
+    /// The lease, if that is what was given.
+    #[must_use]
+    pub fn into_lease(self) -> Option<Lease> {
+        match self {
+            Claim::Leased(lease) => Some(lease),
+            Claim::Duplicate | Claim::InFlight { .. } => None,
+        }
+    }
+}
+
+impl Lease {
+    /// Records the ID as seen and ends the lease. What the caller did before is visible to whoever is told that
+    /// the ID is a duplicate.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] when somebody else has taken the ID over after the lease was over: nothing is changed.
+    /// After any other error (as of [`Store::check`]) the ID is free again.
+    pub fn commit(mut self) -> Result<()> {
+        let outcome = self.engine.moment(None).and_then(|moment| self.engine.commit(self.token, moment));
+        self.is_held = !matches!(outcome, Ok(()) | Err(Error::LeaseLost { .. }));
+        outcome
+    }
+
+    /// Frees the ID for others at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] when somebody else has taken the ID over: nothing is changed.
+    pub fn abort(mut self) -> Result<()> {
+        self.is_held = false;
+        self.engine.abort(self.token)
+    }
+
+    /// Moves the end of the lease to `lease` from now, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] when somebody else has taken the ID over.
+    pub fn extend(&mut self, lease: Duration) -> Result<Timestamp> {
+        self.engine.extend(self.token, lease)
+    }
+
+    /// The token of the lease, which stays with this handle.
+    #[must_use]
+    pub const fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Gives up the handle and keeps the lease: it ends by token, or when it is over.
+    #[must_use = "without the token nobody can commit"]
+    pub fn into_token(mut self) -> Token {
+        self.is_held = false;
+        self.token
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.is_held {
+            // Somebody else may have taken over; then there is nothing to free.
+            let _ = self.engine.abort(self.token);
+        }
+    }
+}
+
+/// Outcomes of [`Store::claim_batch`](crate::Store::claim_batch), in the order of the batch.
+#[must_use = "leases that are dropped at once free their IDs again"]
+#[derive(Debug)]
+pub struct ClaimBatch {
+    claims: Vec<Claim>,
+}
+
+impl ClaimBatch {
+    pub(crate) fn new(claims: Vec<Claim>) -> ClaimBatch {
+        ClaimBatch { claims }
+    }
+
+    /// All outcomes, one for each ID.
+    #[must_use]
+    pub fn claims(&self) -> &[Claim] {
+        &self.claims
+    }
+
+    /// Indices of the IDs that are the caller's to work on.
+    pub fn leased(&self) -> impl Iterator<Item = usize> {
+        self.claims
+            .iter()
+            .enumerate()
+            .filter(|(_, claim)| matches!(claim, Claim::Leased(_)))
+            .map(|(index, _)| index)
+    }
+
+    /// Commits all leases; returns how many.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Partial`] with the index of the first ID whose commit failed and the cause; leases before it
+    /// are committed, its own and those behind it are freed.
+    pub fn commit(self) -> Result<usize> {
+        let mut committed = 0;
+        for (index, claim) in self.claims.into_iter().enumerate() {
+            if let Claim::Leased(lease) = claim {
+                lease.commit().map_err(|cause| Error::Partial { answered: index, cause: Box::new(cause) })?;
+                committed += 1;
+            }
+        }
+        Ok(committed)
+    }
+
+    /// Frees all leases; returns how many were still held.
+    pub fn abort(self) -> usize {
+        self.claims.into_iter().filter_map(Claim::into_lease).filter_map(|lease| lease.abort().ok()).count()
+    }
+
+    /// The outcomes one by one, for callers that commit each on its own.
+    #[must_use]
+    pub fn into_claims(self) -> Vec<Claim> {
+        self.claims
+    }
+}

@@ -1,0 +1,301 @@
+//! Maintenance: everything that changes the structure of a store, one short step after another.
+//!
+//! ```text
+//! active --rotate--> closing --grace period--> frozen --filter--> screened --merge--> merged --expire--> gone
+//! ```
+//!
+//! Steps are ordered by urgency and long work is cut into slices of about a millisecond, so that a rotation
+//! never waits for a merge. All steps run under one lock which no caller that answers a check takes, but one
+//! that steps maintenance by hand.
+//!
+//! Grace periods are those of [`Succession`].
+
+use crate::bloom::{Bloom, BloomBuilder};
+use crate::error::Result;
+use crate::limits::{FILTER_BITS_PER_KEY, FROZEN_LIMIT, LINES_MIN, LINES_PER_STEP};
+use crate::options::WhenFull;
+use crate::stamp::State;
+use crate::sync::Arc;
+use crate::table::{Line, Region, Table, bytes_for, reserve, touch};
+
+use super::compact::Merge;
+use super::core::Core;
+use super::growth;
+use super::succession::Succession;
+use super::view::{Closing, Older, View};
+
+/// What one step of maintenance came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Progress {
+    /// Something was done; there may be more to do.
+    Worked,
+    /// Something is to be done, but calls that began before must end first.
+    Waiting,
+    /// Nothing is to be done.
+    Idle,
+}
+
+/// What only the maintenance touches.
+#[derive(Debug, Default)]
+pub(crate) struct Structure {
+    succession: Succession,
+    spare: Option<Spare>,
+    task: Option<Task>,
+}
+
+/// Memory for the next table, touched ahead of need.
+#[derive(Debug)]
+struct Spare {
+    lines: Region<Line>,
+    touched: u64,
+}
+
+/// Long work in progress.
+#[derive(Debug)]
+enum Task {
+    Filter(FilterTask),
+    Merge(Merge),
+}
+
+/// A filter being built over a frozen table.
+#[derive(Debug)]
+struct FilterTask {
+    table: Arc<Table>,
+    builder: BloomBuilder,
+    next_line: u64,
+}
+
+impl Structure {
+    /// One step, the most urgent first.
+    pub(crate) fn step(&mut self, core: &Core) -> Result<Progress> {
+        self.succession.reap();
+        let memory = core.memory_bytes(&core.views.load());
+        core.counters.memory_peak.raise(memory);
+        if self.freeze(core) || self.expire(core) {
+            return Ok(Progress::Worked);
+        }
+        match self.rotate(core)? {
+            Progress::Idle => {}
+            Progress::Waiting => {
+                return Ok(if self.background(core)? { Progress::Worked } else { Progress::Waiting });
+            }
+            Progress::Worked => return Ok(Progress::Worked),
+        }
+        if self.background(core)? {
+            return Ok(Progress::Worked);
+        }
+        core.leases.sweep(core.clock.now());
+        Ok(if self.succession.is_drained() { Progress::Idle } else { Progress::Waiting })
+    }
+
+    /// The least that a caller without a maintenance thread needs to go on in a full table.
+    pub(crate) fn rotate_if_due(&mut self, core: &Core) -> Result<()> {
+        self.succession.reap();
+        if !self.freeze(core) && !self.expire(core) {
+            self.rotate(core)?;
+        }
+        Ok(())
+    }
+
+    /// Turns the closing table into a frozen one once nobody can decide in it any more.
+    fn freeze(&mut self, core: &Core) -> bool {
+        let view = core.views.load();
+        let Some(closing) = view.closing.clone() else { return false };
+        drop(view);
+        if !self.succession.is_drained_before(closing.since) {
+            return false;
+        }
+        self.succession.publish(&core.views, |view| {
+            view.closing = None;
+            view.older.insert(0, Older::frozen(closing.table, view.number));
+        });
+        true
+    }
+
+    /// Makes a new active table when the present one is full or old.
+    fn rotate(&mut self, core: &Core) -> Result<Progress> {
+        let view = core.views.load();
+        let now = core.span.tick_at(core.now());
+        let is_old = now >= view.rotate_at && view.active.slots() > 0;
+        if !is_old
+            && !core.is_rotation_wanted(view.number)
+            && view.active.slots() < view.active.slots_rotate()
+        {
+            return Ok(Progress::Idle);
+        }
+        if view.closing.is_some() || view.older.len() >= FROZEN_LIMIT {
+            return Ok(Progress::Waiting);
+        }
+        let spare = self.spare.take();
+        core.counters.memory_spare.set(0);
+        let lines = match spare {
+            Some(spare) => spare.lines,
+            None => match self.reserve_within_budget(core, &view)? {
+                Some(lines) => lines,
+                None => {
+                    core.full_at.set(view.number + 1);
+                    return Ok(Progress::Idle);
+                }
+            },
+        };
+        drop(view);
+        let active = Arc::new(Table::new(lines, if core.span.is_forever() { 0 } else { now }));
+        self.succession.publish(&core.views, |view| {
+            let table = std::mem::replace(&mut view.active, active);
+            view.closing = Some(Closing { table, since: view.number });
+            view.rotate_at = growth::rotate_at(&core.span, now);
+        });
+        core.counters.rotations.add(1);
+        Ok(Progress::Worked)
+    }
+
+    /// Memory for the next table, as much as the budget allows; `None` when that is nothing worth having.
+    fn reserve_within_budget(&mut self, core: &Core, view: &View) -> Result<Option<Region<Line>>> {
+        let is_full = view.active.slots() >= view.active.slots_rotate();
+        let wanted = growth::next_lines(view, is_full, core.memory_budget);
+        let mut memory_bytes = core.memory_bytes(view);
+        if core.when_full == WhenFull::ForgetOldest {
+            let mut dropped = 0;
+            while memory_bytes + bytes_for(wanted) > core.memory_budget && dropped < view.older.len() {
+                dropped += 1;
+                memory_bytes -= view.older[view.older.len() - dropped].bytes();
+            }
+            if dropped > 0 {
+                self.forget_oldest(core, dropped)?;
+            }
+        }
+        let room = core.memory_budget.saturating_sub(memory_bytes);
+        let lines = wanted.min(room / bytes_for(LINES_MIN) * LINES_MIN);
+        let least = wanted.min(LINES_MIN);
+        // Memory that the system refuses is as good as a used-up budget: callers are told, and it is tried again.
+        Ok(if lines < least { None } else { reserve(lines).ok() })
+    }
+
+    /// Drops the oldest generations to make room, whatever they hold, and counts the IDs.
+    fn forget_oldest(&mut self, core: &Core, dropped: usize) -> Result<()> {
+        while let Some(Task::Merge(_)) = self.task {
+            // A merge in progress owns entries of the view: it is brought to its end first.
+            self.background(core)?;
+        }
+        core.carry_leases();
+        self.succession.publish(&core.views, |view| {
+            let kept = view.older.len().saturating_sub(dropped);
+            let ids = view.older.drain(kept..).map(|older| older.table.facts()).sum::<u64>();
+            core.counters.ids_dropped.add(ids);
+        });
+        Ok(())
+    }
+
+    /// Drops frozen tables in which everything is over.
+    fn expire(&mut self, core: &Core) -> bool {
+        if core.span.is_forever() || matches!(self.task, Some(Task::Merge(_))) {
+            return false;
+        }
+        let now = core.span.tick_at(core.now());
+        let is_over = |older: &Older| older.is_carried && older.table.until_max() <= now;
+        let count = core.views.load().older.iter().filter(|older| is_over(older)).count();
+        if count == 0 {
+            return false;
+        }
+        if matches!(&self.task, Some(Task::Filter(task)) if task.table.until_max() <= now) {
+            self.task = None;
+        }
+        self.succession.publish(&core.views, |view| view.older.retain(|older| !is_over(older)));
+        core.counters.tables_expired.add(count as u64);
+        true
+    }
+
+    /// One slice of long work; false when there is none.
+    fn background(&mut self, core: &Core) -> Result<bool> {
+        match self.task.take() {
+            Some(Task::Filter(task)) => self.filter(core, task),
+            Some(Task::Merge(mut merge)) => {
+                if !merge.step(core, &mut self.succession)? {
+                    self.task = Some(Task::Merge(merge));
+                }
+            }
+            None => return Ok(self.carry(core) || self.prepare(core) || self.begin_task(core)?),
+        }
+        Ok(true)
+    }
+
+    /// Carries leases out of tables that were just frozen, so that these may go one day.
+    fn carry(&mut self, core: &Core) -> bool {
+        let view = core.views.load();
+        let frozen =
+            view.older.iter().filter(|older| !older.is_carried).map(|older| older.frozen_since).max();
+        drop(view);
+        let Some(frozen_since) = frozen else { return false };
+        if !self.succession.is_drained_before(frozen_since) || !core.carry_leases() {
+            return false;
+        }
+        self.succession.publish(&core.views, |view| {
+            for older in view.older.iter_mut().filter(|older| older.frozen_since <= frozen_since) {
+                older.is_carried = true;
+            }
+        });
+        true
+    }
+
+    /// Reserves and touches the next table when the active one is half full.
+    fn prepare(&mut self, core: &Core) -> bool {
+        if let Some(spare) = &mut self.spare {
+            let lines = spare.lines.len() as u64;
+            if spare.touched >= lines {
+                return false;
+            }
+            let until = (spare.touched + LINES_PER_STEP * 4).min(lines);
+            touch(&spare.lines, spare.touched, until);
+            spare.touched = until;
+            return true;
+        }
+        let view = core.views.load();
+        if view.closing.is_some() || view.active.slots() < view.active.slots_rotate() / 20 * 19 {
+            return false;
+        }
+        let wanted = growth::next_lines(&view, true, core.memory_budget);
+        if core.memory_bytes(&view) + bytes_for(wanted) > core.memory_budget {
+            return false;
+        }
+        let Ok(lines) = reserve(wanted) else { return false };
+        core.counters.memory_spare.set(bytes_for(wanted));
+        self.spare = Some(Spare { lines, touched: 0 });
+        true
+    }
+
+    /// Begins the filter or the merge that is most worth having.
+    fn begin_task(&mut self, core: &Core) -> Result<bool> {
+        let view = core.views.load();
+        let unfiltered = view.older.iter().find(|older| older.filter.is_none() && older.is_carried);
+        let Some(older) = unfiltered else {
+            self.task = Merge::begin(core, &view)?.map(Task::Merge);
+            return Ok(self.task.is_some());
+        };
+        let table = Arc::clone(&older.table);
+        let builder = BloomBuilder::new(table.facts().max(1), FILTER_BITS_PER_KEY)?;
+        self.task = Some(Task::Filter(FilterTask { table, builder, next_line: 0 }));
+        Ok(true)
+    }
+
+    /// One slice of a filter.
+    fn filter(&mut self, core: &Core, mut task: FilterTask) {
+        let until = task.next_line + LINES_PER_STEP;
+        for (key, stamp) in task.table.slots_in(task.next_line, until) {
+            if stamp.state() != State::Undecided {
+                task.builder.insert(key);
+            }
+        }
+        task.next_line = until;
+        if until < task.table.lines() {
+            self.task = Some(Task::Filter(task));
+            return;
+        }
+        let filter: Arc<Bloom> = Arc::new(task.builder.build());
+        self.succession.publish(&core.views, |view| {
+            for older in view.older.iter_mut().filter(|older| Arc::ptr_eq(&older.table, &task.table)) {
+                older.filter = Some(Arc::clone(&filter));
+            }
+        });
+    }
+}

@@ -1,0 +1,308 @@
+//! The store: one answer to "has this ID been seen before?" for all threads of a process.
+
+mod batch;
+mod check;
+mod claim;
+mod compact;
+mod core;
+mod engine;
+mod explain;
+mod growth;
+mod held;
+mod maintain;
+mod pending;
+mod succession;
+mod view;
+
+pub use self::explain::{Explanation, Known};
+pub use self::held::{Claim, ClaimBatch, Lease};
+pub use self::maintain::Progress;
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::lease::Token;
+use crate::options::Options;
+use crate::stats::{Stats, collision_probability};
+use crate::sync::Arc;
+use crate::verdict::Verdict;
+
+use self::engine::Engine;
+
+/// Remembers which IDs were seen.
+///
+/// A handle: cloning is cheap, all clones are the same store, and every method takes `&self` from any
+/// number of threads at once.
+///
+/// [`Store::check`] records an ID *before* the caller has done its work: should the caller die in between, a
+/// redelivery is a duplicate and the work is never done (at most once). To do the work at least once, and only
+/// once while the lease is kept, use [`Store::claim`], do the work, then [`Lease::commit`].
+///
+/// ```
+/// use std::time::Duration;
+/// use firstseen::{Claim, Options, Store};
+///
+/// let store = Store::in_memory(Options::new())?;
+/// match store.claim("invoice-17", Duration::from_secs(30))? {
+///     Claim::Leased(lease) => {
+///         // ... do the work; should it fail, drop the lease and the ID is free again ...
+///         lease.commit()?;
+///     }
+///     Claim::Duplicate => { /* done before */ }
+///     Claim::InFlight { until } => { /* somebody is at it, at most until then */ let _ = until; }
+/// }
+/// assert!(store.contains("invoice-17")?);
+/// # Ok::<(), firstseen::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Store {
+    engine: Arc<Engine>,
+}
+
+impl Store {
+    /// Creates a store that keeps its state in memory only.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Option`] names the option whose value was refused; [`Error::System`] when the system gives no
+    /// memory, random numbers or thread.
+    pub fn in_memory(options: Options) -> Result<Store> {
+        Ok(Store { engine: Engine::new(options)? })
+    }
+
+    /// Checks one ID and records it as seen.
+    ///
+    /// Among concurrent calls on one ID in one window exactly one gets [`Verdict::FirstSeen`] (G1); whoever gets
+    /// [`Verdict::Duplicate`] sees what that caller did before its call. Nothing is recorded for an ID that
+    /// somebody holds a lease on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`], [`Error::IdLength`], [`Error::Poisoned`], [`Error::RevisionsUsedUp`]; the ID was
+    /// not recorded then.
+    ///
+    /// # Complexity
+    ///
+    /// One cache line of the active table; for new IDs also one filter block for each frozen table (a handful).
+    /// No allocation, no lock (but for IDs under a lease), and no system call but the clock's in stores with
+    /// a window. Waits only when tables fill faster than new ones are made ready, which `stats` counts.
+    #[inline]
+    pub fn check(&self, id: impl AsRef<[u8]>) -> Result<Verdict> {
+        self.engine.check(self.engine.fingerprint(id.as_ref())?, self.engine.moment(None)?)
+    }
+
+    /// Checks one ID at a time that the caller brings: for event time and for tests.
+    ///
+    /// Time in a store does not go back: an event from before the latest time that any call has brought counts
+    /// as of that time, so a window ends late for it, never early (G5).
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::check`].
+    pub fn check_at(&self, id: impl AsRef<[u8]>, now: Timestamp) -> Result<Verdict> {
+        let moment = self.engine.span.moment(self.engine.not_before(now), 0, None)?;
+        self.engine.check(self.engine.fingerprint(id.as_ref())?, moment)
+    }
+
+    /// Checks one ID that, if it is new, stays seen for `ttl` instead of the store's window.
+    ///
+    /// An ID that was forgotten ([`Store::forget`]) stays seen at least until its earlier window would have
+    /// ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::check`], and [`Error::TimeToLive`] when the store never forgets or `ttl` is longer than
+    /// [`Options::ttl_max`].
+    pub fn check_with(&self, id: impl AsRef<[u8]>, ttl: Duration) -> Result<Verdict> {
+        self.engine.check(self.engine.fingerprint(id.as_ref())?, self.engine.moment(Some(ttl))?)
+    }
+
+    /// Checks a batch in order: `verdicts[i]` answers `ids[i]`, and a second equal ID is a duplicate.
+    ///
+    /// Several times as fast as single checks, because the cache misses of many IDs overlap. All items are
+    /// checked at one time. Other calls may come in between two items.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferLength`] when the lengths differ (nothing is recorded); [`Error::Partial`] with the number of
+    /// items that were answered and recorded, and the cause, as of [`Store::check`].
+    ///
+    /// # Complexity
+    ///
+    /// As [`Store::check`] for each ID; no allocation, one reading of the clock.
+    pub fn check_batch<T: AsRef<[u8]>>(&self, ids: &[T], verdicts: &mut [Verdict]) -> Result<()> {
+        same_length(ids.len(), verdicts.len())?;
+        let engine = &*self.engine;
+        engine.check_batch(verdicts, engine.moment(None)?, |index| engine.fingerprint(ids[index].as_ref()))
+    }
+
+    /// The same for IDs that are fingerprints already, from [`Store::fingerprint`] or evenly spread digests.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::check_batch`].
+    pub fn check_fingerprints(&self, keys: &[Fingerprint], verdicts: &mut [Verdict]) -> Result<()> {
+        same_length(keys.len(), verdicts.len())?;
+        self.engine.check_batch(verdicts, self.engine.moment(None)?, |index| Ok(keys[index]))
+    }
+
+    /// The fingerprint of an ID in this store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IdLength`] in a store with [`Hash::Exact`](crate::Hash::Exact).
+    #[inline]
+    pub fn fingerprint(&self, id: impl AsRef<[u8]>) -> Result<Fingerprint> {
+        self.engine.fingerprint(id.as_ref())
+    }
+
+    /// Whether an ID is seen and its window is not over. Records nothing; an ID under a lease is not seen.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IdLength`].
+    pub fn contains(&self, id: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.engine.contains(self.engine.fingerprint(id.as_ref())?, self.engine.moment(None)?))
+    }
+
+    /// Claims an ID: the caller may do its work, for at most `lease` without a sign of life, then commits.
+    ///
+    /// Among concurrent claims and checks of one ID exactly one gets it. A lease that is over is not ended, but
+    /// anybody may take the ID over from then on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::check`], and [`Error::LeaseLimit`].
+    ///
+    /// # Complexity
+    ///
+    /// One lock that IDs share by their fingerprint (1 of 64), at most one allocation.
+    pub fn claim(&self, id: impl AsRef<[u8]>, lease: Duration) -> Result<Claim> {
+        self.claim_fingerprint(self.engine.fingerprint(id.as_ref())?, lease)
+    }
+
+    /// Claims many IDs: the safe way to consume a batch from a broker (claim, do the work, commit, acknowledge).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Partial`] with the number of IDs that were claimed; these claims are aborted again.
+    pub fn claim_batch<T: AsRef<[u8]>>(&self, ids: &[T], lease: Duration) -> Result<ClaimBatch> {
+        let mut claims = Vec::with_capacity(ids.len());
+        for id in ids {
+            match self.claim(id, lease) {
+                Ok(claim) => claims.push(claim),
+                Err(error) => return Err(Error::Partial { answered: claims.len(), cause: Box::new(error) }),
+            }
+        }
+        Ok(ClaimBatch::new(claims))
+    }
+
+    /// [`Lease::commit`] by token.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`], and as [`Store::check`]; the lease is still held after any error but the first.
+    pub fn commit(&self, token: Token) -> Result<()> {
+        self.engine.commit(token, self.engine.moment(None)?)
+    }
+
+    /// [`Lease::abort`] by token.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`].
+    pub fn abort(&self, token: Token) -> Result<()> {
+        self.engine.abort(token)
+    }
+
+    /// [`Lease::extend`] by token.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`].
+    pub fn extend(&self, token: Token, lease: Duration) -> Result<Timestamp> {
+        self.engine.extend(token, lease)
+    }
+
+    /// Makes a seen ID unseen; false when it was not seen (an ID under a lease is not).
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::check`].
+    pub fn forget(&self, id: impl AsRef<[u8]>) -> Result<bool> {
+        self.engine.forget(self.engine.fingerprint(id.as_ref())?, self.engine.moment(None)?)
+    }
+
+    /// About how many IDs are held.
+    ///
+    /// Exact while no ID is renewed, forgotten or aborted and none is over; such IDs may count twice, or until
+    /// their table is dropped.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.engine.views.load().ids()
+    }
+
+    /// Whether no ID is held; exact like [`Store::len`].
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Counts and sizes; a few hundred memory reads.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let engine = &*self.engine;
+        let view = engine.views.load();
+        let counters = &engine.counters;
+        let memory_bytes = engine.memory_bytes(&view);
+        Stats {
+            ids: view.ids(),
+            memory_bytes,
+            memory_bytes_peak: counters.memory_peak.get().max(memory_bytes),
+            table_bytes: view.table_bytes(),
+            filter_bytes: view.filter_bytes(),
+            memory_budget: engine.memory_budget,
+            tables: view.tables().count(),
+            tables_unfiltered: view.older.iter().filter(|older| older.filter.is_none()).count(),
+            rotations: counters.rotations.get(),
+            merges: counters.merges.get(),
+            tables_expired: counters.tables_expired.get(),
+            ids_dropped: counters.ids_dropped.get(),
+            stalls: counters.stalls.get(),
+            leases: engine.leases.held(),
+            leases_lost: counters.leases_lost.get(),
+            tick_ms: if engine.span.is_forever() { 0 } else { engine.span.tick_ms() },
+            collision_probability: collision_probability(view.ids()),
+        }
+    }
+
+    /// Everything that is known of one ID, and where it is kept: for people.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IdLength`].
+    pub fn explain(&self, id: impl AsRef<[u8]>) -> Result<Explanation> {
+        self.engine.explain(self.engine.fingerprint(id.as_ref())?)
+    }
+
+    /// One step of background work, for stores with [`Maintenance::Manual`](crate::Maintenance::Manual);
+    /// repeat until it answers [`Progress::Idle`]. Harmless beside the maintenance thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] when the system refuses memory; later steps try again.
+    pub fn maintain(&self) -> Result<Progress> {
+        self.engine.maintain()
+    }
+
+    fn claim_fingerprint(&self, key: Fingerprint, lease: Duration) -> Result<Claim> {
+        let claimed = self.engine.claim(key, lease, self.engine.moment(None)?)?;
+        Ok(Claim::new(&self.engine, claimed))
+    }
+}
+
+fn same_length(ids: usize, verdicts: usize) -> Result<()> {
+    if ids == verdicts { Ok(()) } else { Err(Error::BufferLength { ids, verdicts }) }
+}

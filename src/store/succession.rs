@@ -1,0 +1,46 @@
+//! The succession of views: publishing the next one, and knowing who still holds an earlier one.
+//!
+//! A grace period is over when no call holds a view from before the change (P4): the closing table may be
+//! frozen when no view is held in which it was active, and a frozen one may be read plainly when no view is
+//! held in which it was closing.
+
+use crate::sync::{Published, Retired, is_mutant};
+
+use super::view::View;
+
+/// Views that were replaced and may still be held, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Succession {
+    retired: Vec<Retired<View>>,
+}
+
+impl Succession {
+    /// Publishes a view made from the present one; returns its number.
+    pub(crate) fn publish(&mut self, views: &Published<View>, change: impl FnOnce(&mut View)) -> u64 {
+        let mut view = View::clone(&views.load());
+        view.number += 1;
+        let number = view.number;
+        change(&mut view);
+        self.retired.push(views.replace(view));
+        number
+    }
+
+    /// Lets go of views that nobody holds any more.
+    pub(crate) fn reap(&mut self) {
+        self.retired.retain_mut(|view| !view.is_released());
+    }
+
+    /// Whether no call holds a view with a number below `view_number` (P4).
+    pub(crate) fn is_drained_before(&mut self, view_number: u64) -> bool {
+        if is_mutant("grace_skipped") {
+            return true;
+        }
+        self.reap();
+        self.retired.iter().all(|view| view.get().number >= view_number)
+    }
+
+    /// Whether no call holds any view but the present one.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.retired.is_empty()
+    }
+}

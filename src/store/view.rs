@@ -1,0 +1,280 @@
+//! The immutable list of tables that a call works on.
+//!
+//! ```text
+//! { active, closing?, older: newest ... oldest }
+//! ```
+//!
+//! A view is never changed: a rotation, a merge or an expiry publishes another one. A call holds one view
+//! while it works and takes the present one when a closed stamp tells it to. Because views are published
+//! one by one and each is kept until the last call lets go of it, "no call holds a view older than number n"
+//! can be asked: that is the grace period of rotation and of every release of memory.
+//!
+//! - P3 Publication: what the maintenance did before [`Published::replace`] (a new table's memory, a merged
+//!   table's slots, the plain reads and writes behind them) is visible to whoever loads the view. Kept by
+//!   arc-swap.
+//! - P4 Release: what a call did under a view is visible to the maintenance once `Retired::is_released` says
+//!   that nobody holds it. Kept by the reference count of the view. Without it a frozen table could be read
+//!   before the last decision in it is visible.
+//!
+//! [`Published::replace`]: crate::sync::Published::replace
+
+use crate::bloom::Bloom;
+use crate::fingerprint::Fingerprint;
+use crate::stamp::{Stamp, StampCell, State};
+use crate::sync::Arc;
+use crate::table::{Probe, Table, Vacancy};
+
+/// All tables of a store at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    /// Position in the sequence of views.
+    pub(crate) number: u64,
+    /// The table that takes inserts.
+    pub(crate) active: Arc<Table>,
+    /// The tick from which on `active` is to be rotated because of its age.
+    pub(crate) rotate_at: u64,
+    /// The table that was active before and in which calls under an older view may still decide.
+    pub(crate) closing: Option<Closing>,
+    /// Frozen tables, newest first.
+    pub(crate) older: Vec<Older>,
+}
+
+/// A table that is being closed key by key.
+#[derive(Clone, Debug)]
+pub(crate) struct Closing {
+    pub(crate) table: Arc<Table>,
+    /// Number of the first view in which the table was no longer active.
+    pub(crate) since: u64,
+}
+
+/// A frozen table, or the part of it that answers in this view.
+#[derive(Clone, Debug)]
+pub(crate) struct Older {
+    pub(crate) table: Arc<Table>,
+    pub(crate) filter: Option<Arc<Bloom>>,
+    /// The smallest and the largest `hi` that this entry answers for; all but during a merge.
+    pub(crate) hi_first: u64,
+    pub(crate) hi_last: u64,
+    /// Number of the first view in which the table was frozen.
+    pub(crate) frozen_since: u64,
+    /// Whether all leases that this table says `Pending` of are `Pending` in a newer table as well.
+    pub(crate) is_carried: bool,
+}
+
+/// What is known of an ID, in ticks that all tables of a store share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fact {
+    /// Nothing.
+    None,
+    /// Seen until a tick, which may be over.
+    Seen(u64),
+    /// Was seen until a tick, and forgotten.
+    Forgotten(u64),
+    /// Somebody holds, or held, a lease.
+    Pending(Stamp, u64),
+}
+
+/// Where an ID is, or would be, in the active table.
+#[derive(Debug)]
+pub(crate) enum Place<'v> {
+    /// It has a slot, whose stamp was this.
+    Slot(&'v StampCell, Stamp),
+    /// It has none.
+    Vacant(Vacancy),
+    /// It has none and there is no room for one.
+    Exhausted,
+}
+
+/// Why a call must go on under another view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Retry {
+    /// A stamp was closed, or another call was faster: look again in the present view.
+    Moved,
+    /// No room in the active or the closing table: wait for the next view.
+    Crowded,
+    /// The active table was born too long ago to state this version: wait for the next one.
+    Outdated,
+    /// The ID is pending: ask the lease table.
+    Pending,
+}
+
+impl View {
+    /// Looks the key up in the active table.
+    #[inline]
+    pub(crate) fn place(&self, key: Fingerprint) -> Result<Place<'_>, Retry> {
+        match self.active.find(key) {
+            Probe::Hit(cell) => {
+                let stamp = cell.load();
+                if stamp.is_closed() { Err(Retry::Moved) } else { Ok(Place::Slot(cell, stamp)) }
+            }
+            Probe::Miss(vacancy) => Ok(Place::Vacant(vacancy)),
+            Probe::Exhausted => Ok(Place::Exhausted),
+        }
+    }
+
+    /// Whether the active table is the only one.
+    #[inline]
+    pub(crate) fn is_single(&self) -> bool {
+        self.closing.is_none() && self.older.is_empty()
+    }
+
+    /// What the tables behind the active one know of a key; in the closing table the key is closed first.
+    ///
+    /// `candidates` has a bit for each older table whose filter lets the key pass.
+    pub(crate) fn older_fact(&self, key: Fingerprint, candidates: u32) -> Result<Fact, Retry> {
+        if let Some(closing) = &self.closing {
+            let cell = closing.table.locate_to_close(key).ok_or(Retry::Crowded)?;
+            let fact = Fact::of(&closing.table, cell.close());
+            if fact != Fact::None {
+                return Ok(fact);
+            }
+        }
+        Ok(self.frozen_fact(key, candidates))
+    }
+
+    /// What the tables behind the active one know of a key, without closing it: for calls that only read.
+    pub(crate) fn older_fact_read(&self, key: Fingerprint) -> Fact {
+        if let Some(closing) = &self.closing
+            && let Probe::Hit(cell) = closing.table.find(key)
+        {
+            let fact = Fact::of(&closing.table, cell.load().fact());
+            if fact != Fact::None {
+                return fact;
+            }
+        }
+        self.frozen_fact(key, self.screen(key))
+    }
+
+    /// Newest first, the first fact found answers.
+    #[inline]
+    fn frozen_fact(&self, key: Fingerprint, mut candidates: u32) -> Fact {
+        while candidates != 0 {
+            let older = &self.older[candidates.trailing_zeros() as usize];
+            candidates &= candidates - 1;
+            if let Probe::Hit(cell) = older.table.find(key) {
+                let fact = Fact::of(&older.table, cell.load().fact());
+                if fact != Fact::None {
+                    return fact;
+                }
+            }
+        }
+        Fact::None
+    }
+
+    /// A bit for each older table that may have the key.
+    #[inline]
+    pub(crate) fn screen(&self, key: Fingerprint) -> u32 {
+        let mut candidates = 0;
+        for (index, older) in self.older.iter().enumerate() {
+            candidates |= u32::from(older.may_contain(key)) << index;
+        }
+        candidates
+    }
+
+    /// Asks the processor for the lines of the older tables that are candidates.
+    #[inline]
+    pub(crate) fn prefetch_candidates(&self, key: Fingerprint, mut candidates: u32) {
+        while candidates != 0 {
+            self.older[candidates.trailing_zeros() as usize].table.prefetch(key);
+            candidates &= candidates - 1;
+        }
+    }
+
+    /// Asks the processor for what the first look at a key reads: its line in the active and the closing
+    /// table and its filter blocks.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: Fingerprint) {
+        self.active.prefetch(key);
+        if let Some(closing) = &self.closing {
+            closing.table.prefetch(key);
+        }
+        for older in &self.older {
+            if let Some(filter) = &older.filter {
+                filter.prefetch(key);
+            }
+        }
+    }
+
+    /// All tables, newest first.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let closing = self.closing.iter().map(|closing| &closing.table);
+        std::iter::once(&self.active).chain(closing).chain(self.older.iter().map(|older| &older.table))
+    }
+
+    /// Bytes charged for tables, each once.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.tables().map(|table| table.bytes()).sum()
+    }
+
+    /// Bytes charged for filters.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.older.iter().filter_map(|older| older.filter.as_ref()).map(|filter| filter.memory_bytes()).sum()
+    }
+
+    /// An estimate of the IDs in all tables; an ID in two tables counts twice.
+    pub(crate) fn ids(&self) -> u64 {
+        let closing = self.closing.as_ref().map_or(0, |closing| closing.table.facts());
+        self.active.facts() + closing + self.older.iter().map(Older::ids).sum::<u64>()
+    }
+}
+
+impl Older {
+    /// A table that has just been frozen.
+    pub(crate) fn frozen(table: Arc<Table>, view_number: u64) -> Older {
+        Older {
+            table,
+            filter: None,
+            hi_first: 0,
+            hi_last: u64::MAX,
+            frozen_since: view_number,
+            is_carried: false,
+        }
+    }
+
+    /// Bytes charged for the table and its filter.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.table.bytes() + self.filter.as_ref().map_or(0, |filter| filter.memory_bytes())
+    }
+
+    /// An estimate of the IDs that this entry answers for.
+    fn ids(&self) -> u64 {
+        if self.hi_last != u64::MAX {
+            // The table is being filled, and has just the IDs that it answers for.
+            return self.table.facts();
+        }
+        let share = u128::from(u64::MAX - self.hi_first);
+        u64::try_from((u128::from(self.table.facts()) * share) >> 64).unwrap_or(u64::MAX) + 1
+    }
+
+    #[inline]
+    pub(crate) fn may_contain(&self, key: Fingerprint) -> bool {
+        let is_in_range = self.hi_first <= key.hi() && key.hi() <= self.hi_last;
+        is_in_range && self.filter.as_ref().is_none_or(|filter| filter.may_contain(key))
+    }
+}
+
+impl Fact {
+    /// The fact that a stamp of `table` states.
+    #[inline]
+    pub(crate) fn of(table: &Table, stamp: Stamp) -> Fact {
+        match stamp.state() {
+            State::Undecided => Fact::None,
+            State::Seen => Fact::Seen(table.until(stamp)),
+            State::Forgotten => Fact::Forgotten(table.until(stamp)),
+            State::Pending => Fact::Pending(stamp, table.until(stamp)),
+        }
+    }
+
+    /// The version that a new fact of the ID must exceed; zero if any will do.
+    ///
+    /// A pending stamp is read as what it was before the claim: nothing, or forgotten one version earlier.
+    #[inline]
+    pub(crate) fn floor(self) -> u64 {
+        match self {
+            Fact::None => 0,
+            Fact::Seen(until) | Fact::Forgotten(until) => until,
+            Fact::Pending(stamp, until) if stamp.version() > 0 => until - 1,
+            Fact::Pending(..) => 0,
+        }
+    }
+}
