@@ -39,9 +39,10 @@
 //!   of a probe and of an insert in a cache. The intrinsics need `unsafe`, and the compiler does not find
 //!   this form by itself, nor in saturating casts (which more than doubled the time), so it was left out.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::table::prefetch;
+use crate::sync::{AtomicU64, Ordering};
+use crate::table::{Region, prefetch};
 
 /// Words in a block: one bit of each belongs to a key.
 const WORDS: usize = 8;
@@ -52,10 +53,18 @@ const BLOCK_BITS: u64 = 256;
 /// The eight words of a block, or the bits of one key in them.
 type Words = [u32; WORDS];
 
-/// Which bit of each word belongs to a fingerprint.
-#[inline]
-fn mask_of(fingerprint: Fingerprint) -> Words {
-    fingerprint.lo().to_le_bytes().map(|byte| 1 << (byte % 32))
+/// The bits of one key as they lie in a block: the same in every filter, so made once and asked often.
+#[derive(Clone, Copy, Debug)]
+pub struct Mask([u64; WORDS / 2]);
+
+impl Mask {
+    /// Which bit of each word belongs to a fingerprint.
+    #[inline]
+    #[must_use]
+    pub fn of(fingerprint: Fingerprint) -> Self {
+        let bits: Words = fingerprint.lo().to_le_bytes().map(|byte| 1 << (byte % 32));
+        Self(std::array::from_fn(|pair| u64::from(bits[2 * pair]) | u64::from(bits[2 * pair + 1]) << 32))
+    }
 }
 
 /// Which of `blocks` blocks belongs to a fingerprint; always less than `blocks`.
@@ -68,54 +77,46 @@ fn block_index(fingerprint: Fingerprint, blocks: usize) -> usize {
     ((u128::from(fingerprint.hi()) * blocks as u128) >> 64) as usize
 }
 
-/// Half a cache line, and never part of two.
-#[derive(Clone, Debug)]
-#[repr(C, align(32))]
-struct Block(Words);
+/// Half a cache line, never part of two: two words in each element.
+///
+/// Written by the one builder, read by all afterwards; atomics because the memory it lies in is made for them.
+type Block = [AtomicU64; WORDS / 2];
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Block>() as u64 * 8 == BLOCK_BITS);
-const _: () = assert!(align_of::<Block>() == 32 && 64 % align_of::<Block>() == 0);
 
-impl Block {
-    /// Sets the bits of a key.
-    #[inline]
-    fn add(&mut self, mask: Words) {
-        for (word, bit) in self.0.iter_mut().zip(mask) {
-            *word |= bit;
-        }
+/// Sets the bits of a key.
+#[inline]
+fn add(block: &Block, mask: Mask) {
+    for (word, bits) in block.iter().zip(mask.0) {
+        // Relaxed: one builder writes, and the finished filter is published by the view that names it (P3).
+        let merged = word.load(Ordering::Relaxed) | bits;
+        // Relaxed: as above.
+        word.store(merged, Ordering::Relaxed);
     }
+}
 
-    /// Whether all bits of a key are set; looks at every word, without a branch.
-    #[inline]
-    fn has(&self, mask: Words) -> bool {
-        self.0.iter().zip(mask).fold(0, |missing, (word, bit)| missing | (!word & bit)) == 0
-    }
+/// Whether all bits of a key are set; looks at every word, without a branch.
+#[inline]
+fn has(block: &Block, mask: Mask) -> bool {
+    let words = block.iter().zip(mask.0);
+    // Relaxed: nothing is written after the view that names the filter was published (P3).
+    words.fold(0, |missing, (word, bits)| missing | (!word.load(Ordering::Relaxed) & bits)) == 0
 }
 
 /// The memory of a filter: this and [`Block`] are all that knows what it is made of.
 #[derive(Debug)]
-struct Blocks(Box<[Block]>);
+struct Blocks(Region<Block>);
 
 impl Blocks {
     /// `count` blocks without a bit set.
     fn zeroed(count: u64) -> Result<Self> {
-        let refused = |message| Error::System { operation: "reserving memory for a filter", message };
-        let count = usize::try_from(count).map_err(|cause| refused(cause.to_string()))?;
-        let mut blocks = Vec::new();
-        blocks.try_reserve_exact(count).map_err(|cause| refused(cause.to_string()))?;
-        blocks.resize(count, Block([0; WORDS]));
-        Ok(Self(blocks.into_boxed_slice()))
+        Ok(Self(Region::zeroed(usize::try_from(count).unwrap_or(usize::MAX))?))
     }
 
     #[inline]
     fn of(&self, fingerprint: Fingerprint) -> &Block {
         &self.0[block_index(fingerprint, self.0.len())]
-    }
-
-    #[inline]
-    fn of_mut(&mut self, fingerprint: Fingerprint) -> &mut Block {
-        let index = block_index(fingerprint, self.0.len());
-        &mut self.0[index]
     }
 
     fn bytes(&self) -> u64 {
@@ -153,7 +154,7 @@ impl BloomBuilder {
     /// updates, which keeps the processor from running ahead to the next keys (2.4 times as long without).
     #[inline]
     pub fn insert(&mut self, fingerprint: Fingerprint) {
-        self.blocks.of_mut(fingerprint).add(mask_of(fingerprint));
+        add(self.blocks.of(fingerprint), Mask::of(fingerprint));
     }
 
     /// The finished filter; nothing is copied.
@@ -179,7 +180,14 @@ impl Bloom {
     #[inline]
     #[must_use]
     pub fn may_contain(&self, fingerprint: Fingerprint) -> bool {
-        self.blocks.of(fingerprint).has(mask_of(fingerprint))
+        self.may_contain_masked(fingerprint, Mask::of(fingerprint))
+    }
+
+    /// The same with the bits of the key ready, for callers that ask several filters.
+    #[inline]
+    #[must_use]
+    pub fn may_contain_masked(&self, fingerprint: Fingerprint, mask: Mask) -> bool {
+        has(self.blocks.of(fingerprint), mask)
     }
 
     /// Brings the line of a key near, so that [`Bloom::may_contain`] some ten calls later does not wait for
@@ -282,7 +290,10 @@ mod tests {
     fn absurd_size_is_an_error() {
         for (keys, bits_per_key) in [(u64::MAX, u32::MAX), (u64::MAX / 12, 12), (1 << 60, 256)] {
             let answer = BloomBuilder::new(keys, bits_per_key);
-            assert!(matches!(answer, Err(Error::System { .. })), "{keys} keys of {bits_per_key} bits");
+            assert!(
+                matches!(answer, Err(crate::error::Error::System { .. })),
+                "{keys} keys of {bits_per_key} bits"
+            );
         }
     }
 

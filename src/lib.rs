@@ -4,6 +4,7 @@ mod bloom;
 mod clock;
 mod error;
 mod fingerprint;
+mod floor;
 mod lease;
 mod limits;
 mod options;
@@ -28,4 +29,5 @@ pub use verdict::Verdict;
 #[doc(hidden)]
 pub mod bench {
     pub use crate::bloom::{Bloom, BloomBuilder};
+    pub use crate::floor::Floor;
 }

@@ -1,4 +1,4 @@
-//! Blocks: inputs cut into runs of whole records, with the fingerprint of each.
+//! Blocks: inputs cut into runs of whole records.
 //!
 //! A block is what one read delivered, up to its last terminator; the beginning of a record behind that waits
 //! in `Blocks` for the next block. Only while a block holds no whole record is it read into again, and it grows
@@ -10,8 +10,6 @@
 use std::io::Read;
 use std::vec;
 
-use firstseen::Store;
-
 use super::block::Block;
 use super::exit::Failure;
 use super::input::Input;
@@ -22,7 +20,6 @@ pub(super) struct Blocks {
     inputs: vec::IntoIter<Input>,
     open: Option<Open>,
     format: Format,
-    store: Store,
     /// The beginning of a record whose end has not been read.
     cut: Vec<u8>,
     /// Told once the whole records before it have been handed out.
@@ -37,9 +34,9 @@ struct Open {
 }
 
 impl Blocks {
-    /// Blocks of `inputs`, with fingerprints under the secret of `store`.
-    pub(super) fn new(inputs: Vec<Input>, format: Format, store: Store) -> Self {
-        Self { inputs: inputs.into_iter(), open: None, format, store, cut: Vec::new(), failure: None }
+    /// Blocks of `inputs`.
+    pub(super) fn new(inputs: Vec<Input>, format: Format) -> Self {
+        Self { inputs: inputs.into_iter(), open: None, format, cut: Vec::new(), failure: None }
     }
 
     /// Fills `block` with at least one whole record; false at the end of the last input.
@@ -78,7 +75,6 @@ impl Blocks {
             }
             if block.records() > 0 {
                 self.cut.extend_from_slice(block.cut());
-                block.fingerprint_records(&self.store, self.format).map_err(Failure::Store)?;
                 return Ok(true);
             }
             if let Some(failure) = self.failure.take() {
@@ -126,8 +122,7 @@ mod tests {
 
     fn blocks_of(bytes: &[u8], seed: u64, bytes_max: Option<u64>) -> Blocks {
         let format = Format { terminator: b'\n', crlf: false, bytes_max };
-        let mut blocks =
-            Blocks::new(Vec::new(), format, Store::in_memory(firstseen::Options::new()).unwrap());
+        let mut blocks = Blocks::new(Vec::new(), format);
         let source = Box::new(Pieces { bytes: bytes.to_vec(), at: 0, seed });
         blocks.open = Some(Open { input: Input::Stdin, source, records: 0 });
         blocks
@@ -139,7 +134,6 @@ mod tests {
         loop {
             match blocks.fill(&mut block) {
                 Ok(true) => {
-                    assert_eq!(block.records(), block.fingerprints().len());
                     all.extend_from_slice(block.keep(std::iter::repeat(true)));
                 }
                 Ok(false) => return (all, None),

@@ -1,8 +1,11 @@
 //! `firstseen filter`: passes on each record that was not seen before.
 //!
-//! Two threads: one reads, cuts into records and fingerprints them (`Blocks`), the calling one asks the store
-//! and writes. A few blocks go round between them, so nothing is allocated as the run goes on, and a block is
-//! sent as soon as one read has filled it, so what was typed is answered before the next read blocks.
+//! Two threads: one reads and cuts into records (`Blocks`), the calling one asks the store and writes. Whichever
+//! has time fingerprints: the reader when it is ahead, the writer when it would otherwise wait. (Copies out of
+//! the kernel cost more than anything else where nearly all lines repeat, the store where nearly none do.)
+//!
+//! A few blocks go round between them, so nothing is allocated as the run goes on, and a block is sent as soon as
+//! one read has filled it, so what was typed is answered before the next read blocks.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,7 +17,7 @@ use firstseen::{Store, Verdict};
 use super::block::Block;
 use super::blocks::Blocks;
 use super::exit::Failure;
-use super::settings::Settings;
+use super::settings::{Format, Settings};
 use super::summary::{self, Counts};
 
 /// Blocks in flight: one being filled, one being written, one in between to even out the pace.
@@ -31,21 +34,22 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     }
     let started = Instant::now();
     let store = Store::in_memory(settings.options).map_err(Failure::Store)?;
-    let blocks = Blocks::new(settings.inputs, settings.format, store.clone());
-    let counts = pass_on(blocks, &store, &mut io::stdout().lock())?;
+    let blocks = Blocks::new(settings.inputs, settings.format);
+    let sieve =
+        Sieve { store: &store, format: settings.format, verdicts: Vec::new(), counts: Counts::default() };
+    let counts = pass_on(blocks, sieve, &mut io::stdout().lock())?;
     summary::print(settings.report, &counts, &store.stats(), started.elapsed());
     Ok(())
 }
 
-fn pass_on(blocks: Blocks, store: &Store, output: &mut impl Write) -> Result<Counts, Failure> {
+fn pass_on(blocks: Blocks, mut sieve: Sieve<'_>, output: &mut impl Write) -> Result<Counts, Failure> {
     let (filled_sender, filled) = channel();
     let (emptied, emptied_receiver) = channel();
     for _ in 0..BLOCKS {
         // The receiver is at hand, so the channel is open.
         let _ = emptied.send(Block::default());
     }
-    let reader = start_reader(blocks, emptied_receiver, filled_sender)?;
-    let mut sieve = Sieve { store, verdicts: Vec::new(), counts: Counts::default() };
+    let reader = start_reader(blocks, &sieve, emptied_receiver, filled_sender)?;
     for mut block in filled {
         sieve.pass(&mut block, output)?;
         // Refused only when the reader has ended: the block is not needed any more.
@@ -60,13 +64,24 @@ fn pass_on(blocks: Blocks, store: &Store, output: &mut impl Write) -> Result<Cou
 
 fn start_reader(
     mut blocks: Blocks,
+    sieve: &Sieve<'_>,
     emptied: Receiver<Block>,
     filled: Sender<Block>,
 ) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
+    let (store, format) = (sieve.store.clone(), sieve.format);
     let read = move || {
+        let mut spare = None;
         // Either channel ends when the writer has given up, and then says why itself.
-        while let Ok(mut block) = emptied.recv() {
-            if !blocks.fill(&mut block)? || filled.send(block).is_err() {
+        while let Some(mut block) = spare.take().or_else(|| emptied.recv().ok()) {
+            if !blocks.fill(&mut block)? {
+                break;
+            }
+            spare = emptied.try_recv().ok();
+            // No empty block is waiting: the writer is behind, so this one is made easier for it.
+            if spare.is_none() {
+                block.fingerprint_records(&store, format).map_err(Failure::Store)?;
+            }
+            if filled.send(block).is_err() {
                 break;
             }
         }
@@ -81,6 +96,7 @@ fn start_reader(
 /// Asks the store about whole blocks and writes what is new in them.
 struct Sieve<'a> {
     store: &'a Store,
+    format: Format,
     /// Reused from block to block.
     verdicts: Vec<Verdict>,
     counts: Counts,
@@ -88,7 +104,8 @@ struct Sieve<'a> {
 
 impl Sieve<'_> {
     fn pass(&mut self, block: &mut Block, output: &mut impl Write) -> Result<(), Failure> {
-        let records = block.fingerprints().len();
+        block.fingerprint_records(self.store, self.format).map_err(Failure::Store)?;
+        let records = block.records();
         self.verdicts.resize(self.verdicts.len().max(records), Verdict::Duplicate);
         let verdicts = &mut self.verdicts[..records];
         let outcome = self.store.check_fingerprints(block.fingerprints(), verdicts);

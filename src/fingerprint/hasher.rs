@@ -81,13 +81,18 @@ impl Hasher {
     /// Complexity: one pass over the ID's bytes; no allocation, no system call.
     #[inline]
     pub(crate) fn fingerprint(&self, id: &[u8]) -> Result<Fingerprint> {
+        self.fingerprint_if_taken(id).ok_or_else(|| length_refused(id.len()))
+    }
+
+    /// The fingerprint, or `None` for an ID that this kind refuses.
+    ///
+    /// For loops: the answer fits registers, where the `Result` takes a trip through memory.
+    #[inline(always)]
+    pub(crate) fn fingerprint_if_taken(&self, id: &[u8]) -> Option<Fingerprint> {
         match self.hash {
-            Hash::Xxh3 => Ok(self.xxh3(id)),
-            Hash::Keyed => Ok(self.keyed(id)),
-            Hash::Exact => match id.try_into() {
-                Ok(id) => Ok(self.exact(id)),
-                Err(_) => Err(length_refused(id.len())),
-            },
+            Hash::Xxh3 => Some(self.xxh3(id)),
+            Hash::Keyed => Some(self.keyed(id)),
+            Hash::Exact => Some(self.exact(id.try_into().ok()?)),
         }
     }
 

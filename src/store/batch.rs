@@ -20,7 +20,7 @@ use crate::window::Moment;
 
 use super::core::Recorded;
 use super::engine::Engine;
-use super::view::{Retry, View};
+use super::view::View;
 
 /// How many IDs the stages are apart. Measured with 36-byte IDs and 10^7 keys in huge pages: see `benches/`.
 const AHEAD: usize = 16;
@@ -29,120 +29,150 @@ const AHEAD: usize = 16;
 const RING: usize = 64;
 const _: () = assert!(RING.is_power_of_two() && RING > 2 * AHEAD);
 
-/// Where and why a chunk stopped.
-struct Stop {
-    index: usize,
-    cause: StopCause,
-}
-
-enum StopCause {
-    Retry,
-    Error(Error),
-}
+/// What the places of a ring hold before their first use.
+const NO_KEY: Fingerprint = Fingerprint::from_halves(1, 1);
 
 impl Engine {
-    /// Checks a batch in order; `fingerprint` gives the fingerprint of the item with an index.
+    /// Checks a batch of IDs in order.
     ///
     /// # Errors
     ///
     /// [`Error::Partial`] with the number of answered items and the cause.
-    pub(crate) fn check_batch(
+    pub(crate) fn check_ids<T: AsRef<[u8]>>(
+        &self,
+        ids: &[T],
+        verdicts: &mut [Verdict],
+        moment: Moment,
+    ) -> Result<()> {
+        let hasher = &self.hasher;
+        self.check_batch(
+            verdicts,
+            moment,
+            |index| hasher.fingerprint_if_taken(ids[index].as_ref()),
+            |index| self.fingerprint(ids[index].as_ref()),
+        )
+    }
+
+    /// Checks a batch of fingerprints in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::check_ids`].
+    pub(crate) fn check_keys(
+        &self,
+        keys: &[Fingerprint],
+        verdicts: &mut [Verdict],
+        moment: Moment,
+    ) -> Result<()> {
+        self.check_batch(verdicts, moment, |index| Some(keys[index]), |index| Ok(keys[index]))
+    }
+
+    /// Checks items in chunks. An item at which a chunk stops (the view has moved on, there is no room, the ID is
+    /// pending or refused) is checked alone, with all that it takes.
+    fn check_batch(
         &self,
         verdicts: &mut [Verdict],
         moment: Moment,
-        fingerprint: impl Fn(usize) -> Result<Fingerprint>,
+        key_of: impl Fn(usize) -> Option<Fingerprint>,
+        key_or_error: impl Fn(usize) -> Result<Fingerprint>,
     ) -> Result<()> {
         let mut done = 0;
         while done < verdicts.len() {
             let end = (done + BATCH_CHUNK).min(verdicts.len());
-            let mut stopped = self.check_chunk(&mut verdicts[done..end], moment, |i| fingerprint(done + i));
-            done = stopped.as_ref().map_or(end, |stop| done + stop.index);
-            if let Some(Stop { cause: StopCause::Retry, .. }) = stopped {
-                // The view has moved on, or the ID is pending: this item alone, with all that it takes.
-                match fingerprint(done).and_then(|key| self.check(key, moment)) {
-                    Ok(verdict) => {
-                        verdicts[done] = verdict;
-                        done += 1;
-                        stopped = None;
-                    }
-                    Err(error) => stopped = Some(Stop { index: 0, cause: StopCause::Error(error) }),
-                }
-            }
-            if let Some(Stop { cause: StopCause::Error(error), .. }) = stopped {
-                return Err(Error::Partial { answered: done, cause: Box::new(error) });
+            done += self.check_chunk(&mut verdicts[done..end], moment, |index| key_of(done + index));
+            if done < end {
+                let verdict = key_or_error(done).and_then(|key| self.check(key, moment));
+                verdicts[done] =
+                    verdict.map_err(|cause| Error::Partial { answered: done, cause: Box::new(cause) })?;
+                done += 1;
             }
         }
         Ok(())
     }
 
-    /// Checks one chunk under one view; says where it stopped, if it did not reach the end.
+    /// Checks one chunk under one view; returns how many items were answered.
     fn check_chunk(
         &self,
         verdicts: &mut [Verdict],
         moment: Moment,
-        fingerprint: impl Fn(usize) -> Result<Fingerprint>,
-    ) -> Option<Stop> {
+        key_of: impl Fn(usize) -> Option<Fingerprint>,
+    ) -> usize {
         let view = self.views.load();
         let mut recorded = Recorded::default();
-        let stop = if view.is_single() {
-            view.check_chunk::<false>(verdicts, moment, fingerprint, &mut recorded)
+        let answered = if view.is_single() {
+            view.check_chunk(verdicts, moment, key_of, &mut recorded)
         } else {
-            view.check_chunk::<true>(verdicts, moment, fingerprint, &mut recorded)
+            view.check_chunk_screened(verdicts, moment, key_of, &mut recorded)
         };
         self.settle(&view, moment, &recorded);
-        stop.err()
+        answered
     }
 }
 
 impl View {
-    /// The three stages, or two when there is nothing to screen.
-    fn check_chunk<const SCREENS: bool>(
+    /// Hashing and deciding, while there is only the active table.
+    fn check_chunk(
         &self,
         verdicts: &mut [Verdict],
         moment: Moment,
-        fingerprint: impl Fn(usize) -> Result<Fingerprint>,
+        key_of: impl Fn(usize) -> Option<Fingerprint>,
         recorded: &mut Recorded,
-    ) -> Result<(), Stop> {
-        let mut keys = [Fingerprint::from_halves(1, 1); RING];
-        let mut candidates = [0_u32; RING];
-        let lag = if SCREENS { 2 * AHEAD } else { AHEAD };
+    ) -> usize {
+        let mut keys = [NO_KEY; RING];
         let count = verdicts.len();
-        let mut failed = None;
-        let mut hashed = count;
-        for step in 0..count + lag {
-            if step < hashed {
-                match fingerprint(step) {
-                    Ok(key) => {
-                        keys[step % RING] = key;
-                        if SCREENS { self.prefetch(key) } else { self.active.prefetch(key) }
-                    }
-                    Err(error) => {
-                        hashed = step;
-                        failed = Some(error);
-                    }
-                }
+        let mut hashed = 0;
+        for index in 0..count {
+            let ahead = (index + AHEAD).min(count);
+            while hashed < ahead {
+                let Some(key) = key_of(hashed) else { break };
+                keys[hashed % RING] = key;
+                self.active.prefetch(key);
+                hashed += 1;
             }
-            if SCREENS && step >= AHEAD && step - AHEAD < hashed {
-                let key = keys[(step - AHEAD) % RING];
-                let screened = self.screen(key);
-                candidates[(step - AHEAD) % RING] = screened;
-                self.prefetch_candidates(key, screened);
+            if index == hashed {
+                return index;
             }
-            if step >= lag {
-                let index = step - lag;
-                if index >= hashed {
-                    let cause = failed.map_or(StopCause::Retry, StopCause::Error);
-                    return Err(Stop { index, cause });
-                }
-                let screened = if SCREENS { Some(candidates[index % RING]) } else { None };
-                match self.check(keys[index % RING], moment, screened, recorded) {
-                    Ok(verdict) => verdicts[index] = verdict,
-                    Err(Retry::Moved | Retry::Crowded | Retry::Outdated | Retry::Pending) => {
-                        return Err(Stop { index, cause: StopCause::Retry });
-                    }
-                }
+            match self.check(keys[index % RING], moment, Some(0), recorded) {
+                Ok(verdict) => verdicts[index] = verdict,
+                Err(_) => return index,
             }
         }
-        Ok(())
+        count
+    }
+
+    /// Hashing, screening and deciding.
+    fn check_chunk_screened(
+        &self,
+        verdicts: &mut [Verdict],
+        moment: Moment,
+        key_of: impl Fn(usize) -> Option<Fingerprint>,
+        recorded: &mut Recorded,
+    ) -> usize {
+        let mut keys = [NO_KEY; RING];
+        let mut candidates = [0_u32; RING];
+        let count = verdicts.len();
+        let (mut hashed, mut screened) = (0, 0);
+        for index in 0..count {
+            while hashed < (index + 2 * AHEAD).min(count) {
+                let Some(key) = key_of(hashed) else { break };
+                keys[hashed % RING] = key;
+                self.prefetch(key);
+                hashed += 1;
+            }
+            while screened < (index + AHEAD).min(hashed) {
+                let key = keys[screened % RING];
+                candidates[screened % RING] = self.screen(key);
+                self.prefetch_candidates(key, candidates[screened % RING]);
+                screened += 1;
+            }
+            if index == hashed {
+                return index;
+            }
+            match self.check(keys[index % RING], moment, Some(candidates[index % RING]), recorded) {
+                Ok(verdict) => verdicts[index] = verdict,
+                Err(_) => return index,
+            }
+        }
+        count
     }
 }

@@ -15,10 +15,13 @@
 use crate::bloom::{Bloom, BloomBuilder};
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::limits::{FILTER_BITS_PER_KEY, FROZEN_MAX, LINES_PER_STEP, LOAD_MERGED_PERCENT};
+use crate::limits::{
+    BUDGET_PARTS_FORGOTTEN, FILTER_BITS_PER_KEY, FROZEN_MAX, LINES_PER_STEP, LOAD_MERGED_PERCENT,
+};
+use crate::options::WhenFull;
 use crate::stamp::{Stamp, State, VERSION_MAX};
 use crate::sync::Arc;
-use crate::table::{Probe, Table, lines_for, reserve};
+use crate::table::{Probe, Table, bytes_for, lines_for, reserve};
 
 use super::core::Core;
 use super::succession::Succession;
@@ -43,6 +46,17 @@ pub(crate) struct Merge {
     releases: Vec<(u64, u64)>,
 }
 
+/// What one slice of a merge came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// There is more to copy.
+    More,
+    /// The merged table has taken the place of its sources.
+    Done,
+    /// IDs chosen to collide: what is merged stays merged, the rest stays where it is.
+    NoRoom,
+}
+
 impl Merge {
     /// The merge that is most worth having, if any: of the two neighbours that are cheapest together.
     pub(crate) fn begin(core: &Core, view: &View) -> Result<Option<Merge>> {
@@ -57,6 +71,10 @@ impl Merge {
         let Some((index, pair)) = pairs.min_by_key(|(_, pair)| cost(pair)) else { return Ok(None) };
         let birth = pair[0].table.birth().min(pair[1].table.birth());
         let facts = cost(pair).max(1);
+        let bytes = bytes_for(lines_for(facts, LOAD_MERGED_PERCENT));
+        if core.when_full == WhenFull::ForgetOldest && bytes > core.memory_budget / BUDGET_PARTS_FORGOTTEN {
+            return Ok(None);
+        }
         let merged = Table::new(reserve(lines_for(facts, LOAD_MERGED_PERCENT) + 1)?, birth);
         merged.charge_up_to(0);
         Ok(Some(Merge {
@@ -72,15 +90,14 @@ impl Merge {
         }))
     }
 
-    /// Copies one slice; true when the merge is over.
-    pub(crate) fn step(&mut self, core: &Core, succession: &mut Succession) -> Result<bool> {
+    /// Copies one slice.
+    pub(crate) fn step(&mut self, core: &Core, succession: &mut Succession) -> Step {
         self.release(succession);
         self.next_line += LINES_PER_STEP;
         let next = self.merged.hi_at(self.next_line);
         let last = next.map_or(u64::MAX, |next| next - 1);
         if !self.copy(self.frontier, last) {
-            // IDs chosen to collide: what is merged stays merged, the rest stays where it is.
-            return Ok(true);
+            return Step::NoRoom;
         }
         self.merged.charge_up_to(last);
         let filter =
@@ -88,11 +105,11 @@ impl Merge {
         let number = succession.publish(&core.views, |view| self.advance_frontier(view, last, filter));
         if last == u64::MAX {
             core.counters.merges.add(1);
-            return Ok(true);
+            return Step::Done;
         }
         self.frontier = last + 1;
         self.releases.push((number, self.frontier));
-        Ok(false)
+        Step::More
     }
 
     /// Copies the keys with a `hi` in `first..=last`; false when there was no room for one.

@@ -52,6 +52,15 @@ pub(crate) struct Counters {
 pub(crate) struct Recorded {
     slots_created: u64,
     until_max: u64,
+    /// Whether slots above the load limit may be taken: for what must not wait.
+    is_urgent: bool,
+}
+
+impl Recorded {
+    /// For the maintenance, which must find room where callers wait for it.
+    pub(crate) fn urgent() -> Recorded {
+        Recorded { is_urgent: true, ..Recorded::default() }
+    }
 }
 
 impl Core {
@@ -190,7 +199,7 @@ impl View {
         match place {
             Place::Slot(cell, found) => cell.advance(*found, stamp).map_err(|_| Retry::Moved),
             Place::Exhausted => Err(Retry::Crowded),
-            Place::Vacant(_) if self.active.is_crowded() => Err(Retry::Crowded),
+            Place::Vacant(_) if self.active.is_crowded() && !recorded.is_urgent => Err(Retry::Crowded),
             Place::Vacant(vacancy) => {
                 let located = self.active.locate(key, *vacancy).ok_or(Retry::Crowded)?;
                 recorded.slots_created += u64::from(located.is_created);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::bloom::Mask;
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
@@ -63,7 +64,7 @@ impl Engine {
     }
 
     fn known_older(&self, older: &Older, key: Fingerprint) -> Known {
-        if older.may_contain(key) { self.known(&older.table, key) } else { Known::Screened }
+        if older.may_contain(key, Mask::of(key)) { self.known(&older.table, key) } else { Known::Screened }
     }
 
     fn known(&self, table: &Table, key: Fingerprint) -> Known {

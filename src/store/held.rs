@@ -65,7 +65,7 @@ impl Lease {
     /// # Errors
     ///
     /// [`Error::LeaseLost`] when somebody else has taken the ID over after the lease was over: nothing is changed.
-    /// After any other error (as of [`Store::check`]) the ID is free again.
+    /// After any other error (as of [`Store::check`](crate::Store::check)) the ID is free again.
     pub fn commit(mut self) -> Result<()> {
         let outcome = self.engine.moment(None).and_then(|moment| self.engine.commit(self.token, moment));
         self.is_held = !matches!(outcome, Ok(()) | Err(Error::LeaseLost { .. }));

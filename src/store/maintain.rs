@@ -18,7 +18,7 @@ use crate::stamp::State;
 use crate::sync::Arc;
 use crate::table::{Line, Region, Table, bytes_for, reserve, touch};
 
-use super::compact::Merge;
+use super::compact::{Merge, Step};
 use super::core::Core;
 use super::growth;
 use super::succession::Succession;
@@ -42,6 +42,8 @@ pub(crate) struct Structure {
     succession: Succession,
     spare: Option<Spare>,
     task: Option<Task>,
+    /// The number of frozen tables at which a merge has failed: it is tried again when the number is another.
+    merges_off_at: usize,
 }
 
 /// Memory for the next table, touched ahead of need.
@@ -92,8 +94,9 @@ impl Structure {
     /// The least that a caller without a maintenance thread needs to go on in a full table.
     pub(crate) fn rotate_if_due(&mut self, core: &Core) -> Result<()> {
         self.succession.reap();
-        if !self.freeze(core) && !self.expire(core) {
-            self.rotate(core)?;
+        if !self.freeze(core) && !self.expire(core) && self.rotate(core)? == Progress::Waiting {
+            // For a grace period, or for the number of frozen tables to go down.
+            self.background(core)?;
         }
         Ok(())
     }
@@ -155,15 +158,9 @@ impl Structure {
         let is_full = view.active.slots() >= view.active.slots_rotate();
         let wanted = growth::next_lines(view, is_full, core.memory_budget);
         let mut memory_bytes = core.memory_bytes(view);
-        if core.when_full == WhenFull::ForgetOldest {
-            let mut dropped = 0;
-            while memory_bytes + bytes_for(wanted) > core.memory_budget && dropped < view.older.len() {
-                dropped += 1;
-                memory_bytes -= view.older[view.older.len() - dropped].bytes();
-            }
-            if dropped > 0 {
-                self.forget_oldest(core, dropped)?;
-            }
+        if core.when_full == WhenFull::ForgetOldest && memory_bytes + bytes_for(wanted) > core.memory_budget {
+            let excess = memory_bytes + bytes_for(wanted) - core.memory_budget;
+            memory_bytes -= self.forget_oldest(core, excess)?;
         }
         let room = core.memory_budget.saturating_sub(memory_bytes);
         let lines = wanted.min(room / bytes_for(LINES_MIN) * LINES_MIN);
@@ -172,19 +169,25 @@ impl Structure {
         Ok(if lines < least { None } else { reserve(lines).ok() })
     }
 
-    /// Drops the oldest generations to make room, whatever they hold, and counts the IDs.
-    fn forget_oldest(&mut self, core: &Core, dropped: usize) -> Result<()> {
+    /// Drops the oldest generations until `excess` bytes are free, whatever they hold, and counts the IDs.
+    ///
+    /// Returns the bytes. A table whose leases are not carried yet is kept, and all newer ones (L1).
+    fn forget_oldest(&mut self, core: &Core, excess: u64) -> Result<u64> {
         while let Some(Task::Merge(_)) = self.task {
             // A merge in progress owns entries of the view: it is brought to its end first.
             self.background(core)?;
         }
-        core.carry_leases();
-        self.succession.publish(&core.views, |view| {
-            let kept = view.older.len().saturating_sub(dropped);
-            let ids = view.older.drain(kept..).map(|older| older.table.facts()).sum::<u64>();
-            core.counters.ids_dropped.add(ids);
-        });
-        Ok(())
+        let view = core.views.load();
+        let (mut kept, mut freed) = (view.older.len(), 0);
+        while freed < excess && kept > 0 && view.older[kept - 1].is_carried {
+            kept -= 1;
+            freed += view.older[kept].bytes();
+        }
+        let ids = view.older[kept..].iter().map(|older| older.table.facts()).sum::<u64>();
+        drop(view);
+        core.counters.ids_dropped.add(ids);
+        self.succession.publish(&core.views, |view| view.older.truncate(kept));
+        Ok(freed)
     }
 
     /// Drops frozen tables in which everything is over.
@@ -210,11 +213,11 @@ impl Structure {
     fn background(&mut self, core: &Core) -> Result<bool> {
         match self.task.take() {
             Some(Task::Filter(task)) => self.filter(core, task),
-            Some(Task::Merge(mut merge)) => {
-                if !merge.step(core, &mut self.succession)? {
-                    self.task = Some(Task::Merge(merge));
-                }
-            }
+            Some(Task::Merge(mut merge)) => match merge.step(core, &mut self.succession) {
+                Step::More => self.task = Some(Task::Merge(merge)),
+                Step::Done => {}
+                Step::NoRoom => self.merges_off_at = core.views.load().older.len(),
+            },
             None => return Ok(self.carry(core) || self.prepare(core) || self.begin_task(core)?),
         }
         Ok(true)
@@ -269,7 +272,9 @@ impl Structure {
         let view = core.views.load();
         let unfiltered = view.older.iter().find(|older| older.filter.is_none() && older.is_carried);
         let Some(older) = unfiltered else {
-            self.task = Merge::begin(core, &view)?.map(Task::Merge);
+            if self.merges_off_at != view.older.len() {
+                self.task = Merge::begin(core, &view)?.map(Task::Merge);
+            }
             return Ok(self.task.is_some());
         };
         let table = Arc::clone(&older.table);

@@ -12,6 +12,8 @@ mod held;
 mod maintain;
 mod pending;
 mod succession;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod view;
 
 pub use self::explain::{Explanation, Known};
@@ -134,8 +136,7 @@ impl Store {
     /// As [`Store::check`] for each ID; no allocation, one reading of the clock.
     pub fn check_batch<T: AsRef<[u8]>>(&self, ids: &[T], verdicts: &mut [Verdict]) -> Result<()> {
         same_length(ids.len(), verdicts.len())?;
-        let engine = &*self.engine;
-        engine.check_batch(verdicts, engine.moment(None)?, |index| engine.fingerprint(ids[index].as_ref()))
+        self.engine.check_ids(ids, verdicts, self.engine.moment(None)?)
     }
 
     /// The same for IDs that are fingerprints already, from [`Store::fingerprint`] or evenly spread digests.
@@ -145,7 +146,7 @@ impl Store {
     /// As [`Store::check_batch`].
     pub fn check_fingerprints(&self, keys: &[Fingerprint], verdicts: &mut [Verdict]) -> Result<()> {
         same_length(keys.len(), verdicts.len())?;
-        self.engine.check_batch(verdicts, self.engine.moment(None)?, |index| Ok(keys[index]))
+        self.engine.check_keys(keys, verdicts, self.engine.moment(None)?)
     }
 
     /// The fingerprint of an ID in this store.

@@ -22,7 +22,7 @@ impl Core {
                 return true;
             }
             let view = self.views.load();
-            let mut recorded = Recorded::default();
+            let mut recorded = Recorded::urgent();
             let stated = view.place_and_fact(key).and_then(|(place, fact)| {
                 let is_pending = matches!(&place, Place::Slot(_, stamp) if stamp.state() == State::Pending);
                 if is_pending { Ok(()) } else { view.state_pending(key, &place, fact, &mut recorded) }

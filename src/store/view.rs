@@ -18,7 +18,7 @@
 //!
 //! [`Published::replace`]: crate::sync::Published::replace
 
-use crate::bloom::Bloom;
+use crate::bloom::{Bloom, Mask};
 use crate::fingerprint::Fingerprint;
 use crate::stamp::{Stamp, StampCell, State};
 use crate::sync::Arc;
@@ -164,9 +164,10 @@ impl View {
     /// A bit for each older table that may have the key.
     #[inline]
     pub(crate) fn screen(&self, key: Fingerprint) -> u32 {
+        let mask = Mask::of(key);
         let mut candidates = 0;
         for (index, older) in self.older.iter().enumerate() {
-            candidates |= u32::from(older.may_contain(key)) << index;
+            candidates |= u32::from(older.may_contain(key, mask)) << index;
         }
         candidates
     }
@@ -247,9 +248,9 @@ impl Older {
     }
 
     #[inline]
-    pub(crate) fn may_contain(&self, key: Fingerprint) -> bool {
+    pub(crate) fn may_contain(&self, key: Fingerprint, mask: Mask) -> bool {
         let is_in_range = self.hi_first <= key.hi() && key.hi() <= self.hi_last;
-        is_in_range && self.filter.as_ref().is_none_or(|filter| filter.may_contain(key))
+        is_in_range && self.filter.as_ref().is_none_or(|filter| filter.may_contain_masked(key, mask))
     }
 }
 

@@ -292,7 +292,14 @@ impl Table {
     /// All keys whose slot is in lines `from..until`, with their facts.
     pub(crate) fn slots_in(&self, from: u64, until: u64) -> impl Iterator<Item = (Fingerprint, Stamp)> {
         let end = (until as usize).min(self.lines.len());
-        self.lines[(from as usize).min(end)..end].iter().flat_map(Line::slots)
+        let lines = &self.lines[(from as usize).min(end)..end];
+        lines.iter().enumerate().flat_map(|(index, line)| {
+            // What the caller does with a key keeps the processor from running ahead by itself.
+            if let Some(ahead) = lines.get(index + 16) {
+                prefetch(ahead);
+            }
+            line.slots()
+        })
     }
 
     /// All keys with a `hi` in `first..=last`, with their facts, roughly in the order of `hi`.
