@@ -1,8 +1,8 @@
 //! The promised ratios, measured in pairs: each case and its baseline take turns on the same blocks of IDs.
 //!
-//! `cargo bench --bench bars`; `FIRSTSEEN_BENCH_KEYS` sets the number of keys (10^7), `FIRSTSEEN_BENCH_ROUNDS` the
-//! rounds (5). Taking turns every 2^16 IDs lets both sides see the same noise of a shared machine. Every answer
-//! is checked.
+//! `cargo bench --bench bars`; `FIRSTSEEN_BENCH_KEYS` sets the number of keys (10^7),
+//! `FIRSTSEEN_BENCH_ROUNDS` the rounds (5). Taking turns every 2^16 IDs lets both sides see the same noise
+//! of a shared machine. Every answer is checked.
 
 use std::collections::HashMap;
 use std::hint::black_box;

@@ -1,5 +1,6 @@
-//! Benches of the filter that screens tables: building it, and asking it for keys that are there and that
-//! are not.
+//! Benches of the filter that screens tables.
+//!
+//! Building it, and asking it for keys that are there and that are not.
 //!
 //! The baseline, `growable-bloom-filter`, runs beside it at the same rate of wrong answers, on the same
 //! keys. Fixed seeds and sizes; rates are in keys a second. Before anything is timed, every answer is

@@ -1,7 +1,8 @@
 //! A webhook receiver in two phases (claim, work, commit): each delivery's work is done once.
 //!
-//! Whoever sends webhooks sends again when no answer came in time, often while the first delivery is still being
-//! worked on. Every delivery carries an `Idempotency-Key`, and what the store says about it is the answer:
+//! Whoever sends webhooks sends again when no answer came in time, often while the first delivery is still
+//! being worked on. Every delivery carries an `Idempotency-Key`, and what the store says about it is the
+//! answer:
 //!
 //! | claim | answer | meaning for the sender |
 //! | --- | --- | --- |
@@ -11,7 +12,7 @@
 //! | `Leased`, but the work failed | 500 | the lease was dropped, so the next delivery does it |
 //!
 //! ```text
-//! cargo run --example webhook                      # delivers one key to itself many times at once, and exits
+//! cargo run --example webhook                      # delivers one key to itself many times, and exits
 //! cargo run --example webhook -- 127.0.0.1:8080    # serves until it is stopped
 //! curl -d '{}' -H 'Idempotency-Key: order-17' http://127.0.0.1:8080/
 //! ```
@@ -49,15 +50,35 @@ struct Receiver {
     works_done: AtomicUsize,
 }
 
-/// Status line, and text.
-struct Answer(&'static str, &'static str);
+/// What the sender is told.
+struct Answer {
+    status: &'static str,
+    text: &'static str,
+    /// When to ask again.
+    retry_after: Option<Duration>,
+}
 
-const BUSY: Answer = Answer("409 Conflict", "in flight, ask again");
+const DONE: Answer = Answer::last("200 OK", "done");
+const DONE_BEFORE: Answer = Answer::last("200 OK", "already done");
+const IN_FLIGHT: Answer = Answer::for_now("409 Conflict", "in flight, ask again");
+const FAILED: Answer = Answer::last("500 Internal Server Error", "failed, deliver again");
+const REFUSED: Answer = Answer::for_now("503 Service Unavailable", "no room, deliver later");
+const KEYLESS: Answer = Answer::last("400 Bad Request", "an Idempotency-Key header is needed");
+
+impl Answer {
+    const fn last(status: &'static str, text: &'static str) -> Answer {
+        Answer { status, text, retry_after: None }
+    }
+
+    const fn for_now(status: &'static str, text: &'static str) -> Answer {
+        Answer { status, text, retry_after: Some(RETRY_AFTER) }
+    }
+}
 
 impl Receiver {
     fn new() -> firstseen::Result<Receiver> {
-        // Keys come from strangers, so the hash is one whose collisions nobody can write down by hand. Senders
-        // give up after a day at the latest.
+        // Keys come from strangers, so the hash is one that they cannot make collide. Senders give up after a
+        // day at the latest.
         let day = Window::Fixed(Duration::from_secs(86_400));
         let store = Store::in_memory(Options::new().hash(Hash::Keyed).window(day))?;
         Ok(Receiver { store, works_done: AtomicUsize::new(0) })
@@ -69,17 +90,17 @@ impl Receiver {
             Claim::Leased(lease) => {
                 if self.work(key).is_err() {
                     // The lease is dropped here, and the key is free.
-                    return Ok(Answer("500 Internal Server Error", "failed, deliver again"));
+                    return Ok(FAILED);
                 }
                 match lease.commit() {
-                    Ok(()) => Ok(Answer("200 OK", "done")),
+                    Ok(()) => Ok(DONE),
                     // The work took longer than the lease and another delivery took over: its outcome counts.
-                    Err(Error::LeaseLost { .. }) => Ok(BUSY),
+                    Err(Error::LeaseLost { .. }) => Ok(IN_FLIGHT),
                     Err(error) => Err(error),
                 }
             }
-            Claim::Duplicate => Ok(Answer("200 OK", "already done")),
-            Claim::InFlight { .. } => Ok(BUSY),
+            Claim::Duplicate => Ok(DONE_BEFORE),
+            Claim::InFlight { .. } => Ok(IN_FLIGHT),
         }
     }
 
@@ -95,11 +116,9 @@ impl Receiver {
     fn serve(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let answer = match read_key(stream)? {
-            None => Answer("400 Bad Request", "an Idempotency-Key header is needed"),
+            None => KEYLESS,
             // Out of memory, or the like: nothing was recorded, a later delivery may succeed.
-            Some(key) => {
-                self.answer(&key).unwrap_or(Answer("503 Service Unavailable", "no room, deliver later"))
-            }
+            Some(key) => self.answer(&key).unwrap_or(REFUSED),
         };
         write_answer(stream, &answer)
     }
@@ -128,13 +147,11 @@ fn read_key(stream: &TcpStream) -> io::Result<Option<String>> {
     Ok(key.filter(|key| !key.is_empty()))
 }
 
-fn write_answer(mut stream: &TcpStream, Answer(status, text): &Answer) -> io::Result<()> {
-    let retry = RETRY_AFTER.as_secs();
-    let bytes = text.len();
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nRetry-After: {retry}\r\nContent-Length: {bytes}\r\nConnection: close\r\n\r\n{text}"
-    )
+fn write_answer(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
+    let Answer { status, text, retry_after } = answer;
+    let retry = retry_after.map_or_else(String::new, |after| format!("Retry-After: {}\r\n", after.as_secs()));
+    let head = format!("HTTP/1.1 {status}\r\n{retry}Content-Length: {}\r\nConnection: close", text.len());
+    stream.write_all(format!("{head}\r\n\r\n{text}").as_bytes())
 }
 
 /// One thread for each connection, until the process ends.

@@ -1,5 +1,6 @@
-//! The filter that keeps a look-up from asking a table in vain: it says "not here" or "perhaps", never a
-//! wrong "not here".
+//! The filter that keeps a look-up from asking a table in vain.
+//!
+//! It says "not here" or "perhaps", never a wrong "not here".
 //!
 //! A split-block Bloom filter, as Parquet has it (Putze, Sanders and Singler, "Cache-, hash-, and
 //! space-efficient Bloom filters", J. Exp. Algorithmics 14, 2009): every key belongs to one block of 256
@@ -79,7 +80,8 @@ fn block_index(fingerprint: Fingerprint, blocks: usize) -> usize {
 
 /// Half a cache line, never part of two: two words in each element.
 ///
-/// Written by the one builder, read by all afterwards; atomics because the memory it lies in is made for them.
+/// Written by the one builder, read by all afterwards; atomics because the memory it lies in is made for
+/// them.
 type Block = [AtomicU64; WORDS / 2];
 
 #[cfg(not(loom))]

@@ -36,8 +36,8 @@ pub(crate) const IDS_GROW_SLOWER: u64 = 2_000_000;
 /// Part of the memory budget that a table made by growth takes at most.
 pub(crate) const BUDGET_PARTS_PER_TABLE: u64 = 4;
 
-/// Part of the memory budget that is forgotten at once at most, where the oldest IDs make room: merging makes no
-/// larger table there.
+/// Part of the memory budget that is forgotten at once at most, where the oldest IDs make room: merging
+/// makes no larger table there.
 pub(crate) const BUDGET_PARTS_FORGOTTEN: u64 = 8;
 
 /// Memory budget without an option: 4 GiB, about 10^8 IDs.

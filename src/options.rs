@@ -36,8 +36,8 @@ pub enum Maintenance {
     /// One thread of the store's own (the default).
     #[default]
     Thread,
-    /// The caller, through [`Store::maintain`](crate::Store::maintain): for tests and simulations. A call that
-    /// finds the active table too full does the least that is needed by itself.
+    /// The caller, through [`Store::maintain`](crate::Store::maintain): for tests and simulations. A call
+    /// that finds the active table too full does the least that is needed by itself.
     Manual,
 }
 

@@ -26,8 +26,8 @@
 //!
 //! - P1 The compare-and-swap that decides ([`StampCell::advance`], Release) and every load or failed
 //!   compare-and-swap that finds its outcome (Acquire). What the winner did before it decided is visible to
-//!   whoever is told `Duplicate`: a handler that commits after its work may rely on it. Without it a duplicate
-//!   could be answered from a result that the caller cannot see yet.
+//!   whoever is told `Duplicate`: a handler that commits after its work may rely on it. Without it a
+//!   duplicate could be answered from a result that the caller cannot see yet.
 //! - P2 Closing ([`StampCell::close`], a read-modify-write with AcqRel) and the deciding compare-and-swap.
 //!   Both are read-modify-writes of one word, so one comes first in its modification order: either closing
 //!   returns the decision, or the decision fails. The Acquire side makes the winner's writes visible to the

@@ -86,8 +86,8 @@ fn thread_number() -> usize {
 
 /// Whether a planted fault is to be shown: the models must fail with each of them.
 ///
-/// Only under `cfg(mutants)`, where the environment variable `FIRSTSEEN_MUTANT` names one; elsewhere it is always
-/// false and costs nothing.
+/// Only under `cfg(mutants)`, where the environment variable `FIRSTSEEN_MUTANT` names one; elsewhere it is
+/// always false and costs nothing.
 #[inline(always)]
 pub(crate) fn is_mutant(name: &str) -> bool {
     #[cfg(mutants)]

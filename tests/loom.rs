@@ -1,7 +1,7 @@
 //! Models of the protocol, checked by loom on the real code: every interleaving within the stated bound.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test --release --test loom`. Tables have one home line here, so every
-//! key meets every other in it, and a table is due for rotation after one key.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test --release --test loom`. Tables have one home line here, so
+//! every key meets every other in it, and a table is due for rotation after one key.
 #![cfg(loom)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,11 +1,12 @@
 //! Blocks: inputs cut into runs of whole records.
 //!
-//! A block is what one read delivered, up to its last terminator; the beginning of a record behind that waits
-//! in `Blocks` for the next block. Only while a block holds no whole record is it read into again, and it grows
-//! then, so memory is bounded by the longest record and a record typed by hand is passed on at once. Records
-//! never join across inputs: the last one of each input gets a terminator if it has none.
+//! A block is what one read delivered, up to its last terminator; the beginning of a record behind that
+//! waits in `Blocks` for the next block. Only while a block holds no whole record is it read into again,
+//! and it grows then, so memory is bounded by the longest record and a record typed by hand is passed on at
+//! once. Records never join across inputs: the last one of each input gets a terminator if it has none.
 //!
-//! Each byte is copied at most twice here (out of the kernel, and once as part of a cut record) and searched once.
+//! Each byte is copied at most twice here (out of the kernel, and once as part of a cut record) and
+//! searched once.
 
 use std::io::Read;
 use std::vec;

@@ -1,11 +1,12 @@
 //! `firstseen filter`: passes on each record that was not seen before.
 //!
-//! Two threads: one reads and cuts into records (`Blocks`), the calling one asks the store and writes. Whichever
-//! has time fingerprints: the reader when it is ahead, the writer when it would otherwise wait. (Copies out of
-//! the kernel cost more than anything else where nearly all lines repeat, the store where nearly none do.)
+//! Two threads: one reads and cuts into records (`Blocks`), the calling one asks the store and writes.
+//! Whichever has time fingerprints: the reader when it is ahead, the writer when it would otherwise wait.
+//! (Copies out of the kernel cost more than anything else where nearly all lines repeat, the store where
+//! nearly none do.)
 //!
-//! A few blocks go round between them, so nothing is allocated as the run goes on, and a block is sent as soon as
-//! one read has filled it, so what was typed is answered before the next read blocks.
+//! A few blocks go round between them, so nothing is allocated as the run goes on, and a block is sent as
+//! soon as one read has filled it, so what was typed is answered before the next read blocks.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -55,7 +56,8 @@ fn pass_on(blocks: Blocks, mut sieve: Sieve<'_>, output: &mut impl Write) -> Res
         // Refused only when the reader has ended: the block is not needed any more.
         let _ = emptied.send(block);
     }
-    // A reader that died has closed the channel too: only its own word says that the input was read to its end.
+    // A reader that died has closed the channel too: only its own word says that the input was read to its
+    // end.
     match reader.join() {
         Ok(outcome) => outcome.map(|()| sieve.counts),
         Err(_) => Err(Failure::Reader("it panicked".to_string())),

@@ -35,7 +35,8 @@ impl Input {
 
     /// Finds out without opening it whether the input can be read at all.
     ///
-    /// Every operand is asked before the first one is read, so that a mistyped name costs no half-done output.
+    /// Every operand is asked before the first one is read, so that a mistyped name costs no half-done
+    /// output.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
-//! The keyed bijection behind [`Hash::Exact`](super::Hash::Exact): sixteen bytes in, sixteen evenly spread
-//! bytes out.
+//! The keyed bijection behind [`Hash::Exact`](super::Hash::Exact).
+//!
+//! Sixteen bytes in, sixteen evenly spread bytes out.
 //!
 //! A Feistel network of four rounds over the two 64-bit halves (Luby and Rackoff, "How to construct
 //! pseudorandom permutations from pseudorandom functions", SIAM J. Comput. 17(2), 1988; four rounds for an

@@ -1,3 +1,5 @@
+//! Fingerprints against published vectors, hostile IDs and structured IDs.
+
 use super::exact::tests::unscramble;
 use super::secret::SECRET_BYTES;
 use super::*;

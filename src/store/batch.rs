@@ -1,16 +1,17 @@
 //! Batches: the same checks, with the memory accesses of many overlapped.
 //!
-//! A check of one ID waits about 100 ns for its cache line. A batch asks for the lines of IDs further on while
-//! it decides the present one, in three stages:
+//! A check of one ID waits about 100 ns for its cache line. A batch asks for the lines of IDs further on
+//! while it decides the present one, in three stages:
 //!
 //! ```text
 //! index:        decided | deciding ... screening ... hashing
 //!                         i - 2 * AHEAD  i - AHEAD     i
 //! ```
 //!
-//! Hashing asks for the line in the active table and for the filter blocks; screening asks the filters, and for
-//! the lines of the tables that may have the ID; deciding is [`View::check`], in the order of the batch, so a
-//! second equal ID in one batch is a duplicate. While there is only the active table screening is left out.
+//! Hashing asks for the line in the active table and for the filter blocks; screening asks the filters, and
+//! for the lines of the tables that may have the ID; deciding is [`View::check`], in the order of the
+//! batch, so a second equal ID in one batch is a duplicate. While there is only the active table screening
+//! is left out.
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -67,8 +68,8 @@ impl Engine {
         self.check_batch(verdicts, moment, |index| Some(keys[index]), |index| Ok(keys[index]))
     }
 
-    /// Checks items in chunks. An item at which a chunk stops (the view has moved on, there is no room, the ID is
-    /// pending or refused) is checked alone, with all that it takes.
+    /// Checks items in chunks. An item at which a chunk stops (the view has moved on, there is no room, the
+    /// ID is pending or refused) is checked alone, with all that it takes.
     fn check_batch(
         &self,
         verdicts: &mut [Verdict],

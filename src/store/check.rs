@@ -10,9 +10,9 @@
 //! All calls that work under views with the same active table meet in one slot of it, and a stamp goes from
 //! undecided to seen once. Calls under two successive views differ in the active table: the one under the
 //! later view closes the ID in the earlier active table before it decides in its own. Either the earlier
-//! table's decision came before that (P2), then closing returns it and the later call answers `Duplicate`; or it
-//! fails on the closed stamp and its caller goes on under the later view. Three active tables cannot be in use
-//! at once: a closing table is frozen only when no call holds a view in which it was active (P4).
+//! table's decision came before that (P2), then closing returns it and the later call answers `Duplicate`;
+//! or it fails on the closed stamp and its caller goes on under the later view. Three active tables cannot
+//! be in use at once: a closing table is frozen only when no call holds a view in which it was active (P4).
 
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;

@@ -1,12 +1,13 @@
 //! Claims: leases on IDs while their work is done (G3).
 //!
-//! A claim leaves `Pending` in the active table's stamp and an entry in the lease table. Everything that moves
-//! a stamp into or out of `Pending` holds the lock of the ID's shard, so the two agree:
+//! A claim leaves `Pending` in the active table's stamp and an entry in the lease table. Everything that
+//! moves a stamp into or out of `Pending` holds the lock of the ID's shard, so the two agree:
 //!
-//! - L1 An ID with an entry in the lease table is `Pending` in the newest table that knows it. A claim states it in
-//!   the active table; before a frozen table is merged or dropped, [`Core::carry_leases`](super::core::Core::carry_leases) states it again.
-//! - L2 A stamp leaves `Pending` for `Seen` together with the entry: by its commit, or by a check or claim that
-//!   found the lease over and has taken the ID over.
+//! - L1 An ID with an entry in the lease table is `Pending` in the newest table that knows it. A claim
+//!   states it in the active table; before a frozen table is merged or dropped,
+//!   [`Core::carry_leases`](super::core::Core::carry_leases) states it again.
+//! - L2 A stamp leaves `Pending` for `Seen` together with the entry: by its commit, or by a check or claim
+//!   that found the lease over and has taken the ID over.
 //!
 //! From L1 a lock-free check that meets a leased ID always finds `Pending` and comes to ask. From L2 a token
 //! whose entry is there still has the right to commit, even after its lease was over.

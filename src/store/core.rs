@@ -68,7 +68,8 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// [`Error::Option`](crate::Error::Option), or [`Error::System`](crate::Error::System) when there is no memory.
+    /// [`Error::Option`](crate::Error::Option), or [`Error::System`](crate::Error::System) when there is no
+    /// memory.
     pub(crate) fn new(options: Options) -> Result<Core> {
         options.validate()?;
         let span = Span::new(options.window, options.ttl_max);

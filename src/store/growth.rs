@@ -37,8 +37,8 @@ pub(crate) fn first_table(options: &Options, birth: u64) -> Result<Table> {
     Ok(Table::new(memory, birth))
 }
 
-/// Home lines that the table after `view`'s active one should have: if that is, or soon will be, full, or else
-/// because of its age.
+/// Home lines that the table after `view`'s active one should have: if that is, or soon will be, full, or
+/// else because of its age.
 pub(crate) fn next_lines(view: &View, is_full: bool, memory_budget: u64) -> u64 {
     let slots = view.active.slots();
     let held = view.ids() + view.active.slots_rotate().saturating_sub(slots);

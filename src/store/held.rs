@@ -27,8 +27,8 @@ pub enum Claim {
 
 /// The right to do the work for one ID.
 ///
-/// Dropping it frees the ID for others, as [`Lease::abort`] does. [`Lease::into_token`] turns it into a plain value
-/// that outlives the handle.
+/// Dropping it frees the ID for others, as [`Lease::abort`] does. [`Lease::into_token`] turns it into a
+/// plain value that outlives the handle.
 #[must_use = "a lease that is dropped at once frees the ID again"]
 #[derive(Debug)]
 pub struct Lease {
@@ -59,13 +59,13 @@ impl Claim {
 }
 
 impl Lease {
-    /// Records the ID as seen and ends the lease. What the caller did before is visible to whoever is told that
-    /// the ID is a duplicate.
+    /// Records the ID as seen and ends the lease. What the caller did before is visible to whoever is told
+    /// that the ID is a duplicate.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] when somebody else has taken the ID over after the lease was over: nothing is changed.
-    /// After any other error (as of [`Store::check`](crate::Store::check)) the ID is free again.
+    /// [`Error::LeaseLost`] when somebody else has taken the ID over after the lease was over: nothing is
+    /// changed. After any other error (as of [`Store::check`](crate::Store::check)) the ID is free again.
     pub fn commit(mut self) -> Result<()> {
         let outcome = self.engine.moment(None).and_then(|moment| self.engine.commit(self.token, moment));
         self.is_held = !matches!(outcome, Ok(()) | Err(Error::LeaseLost { .. }));

@@ -1,7 +1,8 @@
 //! Maintenance: everything that changes the structure of a store, one short step after another.
 //!
 //! ```text
-//! active --rotate--> closing --grace period--> frozen --filter--> screened --merge--> merged --expire--> gone
+//! active --rotate--> closing --grace period--> frozen --filter--> screened --merge--> merged
+//!                                                                           \--expire--> gone
 //! ```
 //!
 //! Steps are ordered by urgency and long work is cut into slices of about a millisecond, so that a rotation
@@ -165,7 +166,8 @@ impl Structure {
         let room = core.memory_budget.saturating_sub(memory_bytes);
         let lines = wanted.min(room / bytes_for(LINES_MIN) * LINES_MIN);
         let least = wanted.min(LINES_MIN);
-        // Memory that the system refuses is as good as a used-up budget: callers are told, and it is tried again.
+        // Memory that the system refuses is as good as a used-up budget: callers are told, and it is tried
+        // again.
         Ok(if lines < least { None } else { reserve(lines).ok() })
     }
 

@@ -38,9 +38,9 @@ use self::engine::Engine;
 /// A handle: cloning is cheap, all clones are the same store, and every method takes `&self` from any
 /// number of threads at once.
 ///
-/// [`Store::check`] records an ID *before* the caller has done its work: should the caller die in between, a
-/// redelivery is a duplicate and the work is never done (at most once). To do the work at least once, and only
-/// once while the lease is kept, use [`Store::claim`], do the work, then [`Lease::commit`].
+/// [`Store::check`] records an ID *before* the caller has done its work: should the caller die in between,
+/// a redelivery is a duplicate and the work is never done (at most once). To do the work at least once, and
+/// only once while the lease is kept, use [`Store::claim`], do the work, then [`Lease::commit`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -76,9 +76,9 @@ impl Store {
 
     /// Checks one ID and records it as seen.
     ///
-    /// Among concurrent calls on one ID in one window exactly one gets [`Verdict::FirstSeen`] (G1); whoever gets
-    /// [`Verdict::Duplicate`] sees what that caller did before its call. Nothing is recorded for an ID that
-    /// somebody holds a lease on.
+    /// Among concurrent calls on one ID in one window exactly one gets [`Verdict::FirstSeen`] (G1); whoever
+    /// gets [`Verdict::Duplicate`] sees what that caller did before its call. Nothing is recorded for an ID
+    /// that somebody holds a lease on.
     ///
     /// # Errors
     ///
@@ -87,9 +87,10 @@ impl Store {
     ///
     /// # Complexity
     ///
-    /// One cache line of the active table; for new IDs also one filter block for each frozen table (a handful).
-    /// No allocation, no lock (but for IDs under a lease), and no system call but the clock's in stores with
-    /// a window. Waits only when tables fill faster than new ones are made ready, which `stats` counts.
+    /// One cache line of the active table; for new IDs also one filter block for each frozen table (a
+    /// handful). No allocation, no lock (but for IDs under a lease), and no system call but the clock's in
+    /// stores with a window. Waits only when tables fill faster than new ones are made ready, which `stats`
+    /// counts.
     #[inline]
     pub fn check(&self, id: impl AsRef<[u8]>) -> Result<Verdict> {
         self.engine.check(self.engine.fingerprint(id.as_ref())?, self.engine.moment(None)?)
@@ -97,8 +98,8 @@ impl Store {
 
     /// Checks one ID at a time that the caller brings: for event time and for tests.
     ///
-    /// Time in a store does not go back: an event from before the latest time that any call has brought counts
-    /// as of that time, so a window ends late for it, never early (G5).
+    /// Time in a store does not go back: an event from before the latest time that any call has brought
+    /// counts as of that time, so a window ends late for it, never early (G5).
     ///
     /// # Errors
     ///
@@ -128,8 +129,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::BufferLength`] when the lengths differ (nothing is recorded); [`Error::Partial`] with the number of
-    /// items that were answered and recorded, and the cause, as of [`Store::check`].
+    /// [`Error::BufferLength`] when the lengths differ (nothing is recorded); [`Error::Partial`] with the
+    /// number of items that were answered and recorded, and the cause, as of [`Store::check`].
     ///
     /// # Complexity
     ///
@@ -170,8 +171,8 @@ impl Store {
 
     /// Claims an ID: the caller may do its work, for at most `lease` without a sign of life, then commits.
     ///
-    /// Among concurrent claims and checks of one ID exactly one gets it. A lease that is over is not ended, but
-    /// anybody may take the ID over from then on.
+    /// Among concurrent claims and checks of one ID exactly one gets it. A lease that is over is not ended,
+    /// but anybody may take the ID over from then on.
     ///
     /// # Errors
     ///
@@ -184,7 +185,8 @@ impl Store {
         self.claim_fingerprint(self.engine.fingerprint(id.as_ref())?, lease)
     }
 
-    /// Claims many IDs: the safe way to consume a batch from a broker (claim, do the work, commit, acknowledge).
+    /// Claims many IDs: the safe way to consume a batch from a broker (claim, do the work, commit,
+    /// acknowledge).
     ///
     /// # Errors
     ///
@@ -238,8 +240,8 @@ impl Store {
 
     /// About how many IDs are held.
     ///
-    /// Exact while no ID is renewed, forgotten or aborted and none is over; such IDs may count twice, or until
-    /// their table is dropped.
+    /// Exact while no ID is renewed, forgotten or aborted and none is over; such IDs may count twice, or
+    /// until their table is dropped.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.engine.views.load().ids()

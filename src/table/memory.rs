@@ -152,10 +152,10 @@ impl<T: Zeroed> Deref for Region<T> {
         {
             // SAFETY: `start` is at most HUGE_BYTES, which the mapping has as room.
             let first = unsafe { self.map.as_ptr().add(self.start) };
-            // SAFETY: `count * size_of::<T>()` bytes follow in the mapping, which lives as long as self; page or
-            // huge-page alignment is a multiple of T's (asserted); zero bytes and whatever atomic stores left
-            // are valid values (Zeroed); the bytes are changed through atomics only, as nobody uses the
-            // mapping in any other way.
+            // SAFETY: `count * size_of::<T>()` bytes follow in the mapping, which lives as long as self;
+            // page or huge-page alignment is a multiple of T's (asserted); zero bytes and whatever atomic
+            // stores left are valid values (Zeroed); the bytes are changed through atomics only, as nobody
+            // uses the mapping in any other way.
             unsafe { std::slice::from_raw_parts(first.cast::<T>(), self.count) }
         }
     }

@@ -105,7 +105,8 @@ pub(crate) fn reserve(home_lines: u64) -> Result<Region<Line>> {
     Region::zeroed(usize::try_from(lines).unwrap_or(usize::MAX))
 }
 
-/// Touches the lines `from..until` of memory that is not in use yet, so that nobody waits for the system later.
+/// Touches the lines `from..until` of memory that is not in use yet, so that nobody waits for the system
+/// later.
 pub(crate) fn touch(lines: &Region<Line>, from: u64, until: u64) {
     let step = 4096 / LINE_BYTES;
     for index in (from..until.min(lines.len() as u64)).step_by(step as usize) {
@@ -264,7 +265,8 @@ impl Table {
         self.birth + u64::from(stamp.version())
     }
 
-    /// A stamp of this table that says `state` until tick `until`; `None` when the table is too old to say so.
+    /// A stamp of this table that says `state` until tick `until`; `None` when the table is too old to say
+    /// so.
     #[inline]
     pub(crate) fn stamp(&self, state: State, until: u64) -> Option<Stamp> {
         let version = u32::try_from(until.saturating_sub(self.birth).max(1)).ok()?;

@@ -18,8 +18,8 @@ fn claim_and(store: &Store, commits: bool) -> Option<bool> {
     }
 }
 
-/// One caller claims, `checks` others check, maybe across a rotation: the work is done once at most, and exactly
-/// once when the claim is committed.
+/// One caller claims, `checks` others check, maybe across a rotation: the work is done once at most, and
+/// exactly once when the claim is committed.
 fn claim_against_checks(name: &'static str, preemptions: usize, commits: bool, checks: usize, steps: usize) {
     model(name, preemptions, move || {
         let store = store();
