@@ -24,7 +24,7 @@ use std::time::Duration;
 use firstseen::{Claim, Options, Store, Verdict};
 
 const ORDERS: usize = 1_000;
-const DELIVERIES_PER_ORDER: usize = 3;
+const DELIVERIES_PER_ORDER: usize = 4;
 const BATCH: usize = 64;
 const WORKERS: usize = 4;
 
@@ -38,8 +38,8 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(messages: VecDeque<String>) -> Queue {
-        Queue { unacknowledged: AtomicUsize::new(messages.len()), waiting: Mutex::new(messages) }
+    fn new(messages: Vec<String>) -> Queue {
+        Queue { unacknowledged: AtomicUsize::new(messages.len()), waiting: Mutex::new(messages.into()) }
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<String>> {
@@ -126,18 +126,17 @@ fn process(batch: &[String], store: &Store, shop: &Shop) -> Result<Vec<bool>, St
     Ok(is_over)
 }
 
-/// Every order several times, in an order that mixes the deliveries.
-fn deliveries() -> VecDeque<String> {
-    let numbers = (0..ORDERS * DELIVERIES_PER_ORDER).map(|delivery| delivery * 7 % ORDERS);
+/// Every order several times: right behind one another, and again much later.
+fn deliveries() -> Vec<String> {
+    let numbers = (0..ORDERS * DELIVERIES_PER_ORDER).map(|delivery| delivery / 2 * 7 % ORDERS);
     numbers.map(|order| format!("order-{order}")).collect()
 }
 
 /// How many different messages there are: no work, so nothing to claim.
-fn count_distinct(messages: &VecDeque<String>) -> firstseen::Result<usize> {
-    let store = Store::in_memory(Options::new().expect(ORDERS as u64))?;
-    let (batch, _) = messages.as_slices();
-    let mut verdicts = vec![Verdict::default(); batch.len()];
-    store.check_batch(batch, &mut verdicts)?;
+fn count_distinct(messages: &[String]) -> firstseen::Result<usize> {
+    let store = Store::in_memory(Options::new())?;
+    let mut verdicts = vec![Verdict::default(); messages.len()];
+    store.check_batch(messages, &mut verdicts)?;
     Ok(verdicts.iter().filter(|verdict| verdict.is_first_seen()).count())
 }
 

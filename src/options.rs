@@ -63,7 +63,7 @@ pub struct Options {
     pub(crate) when_full: WhenFull,
     pub(crate) hash: Hash,
     pub(crate) secret: Option<Secret>,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Option<Clock>,
     pub(crate) maintenance: Maintenance,
     pub(crate) leases_max: usize,
     pub(crate) first_lines: Option<u64>,
@@ -87,7 +87,7 @@ impl Options {
             when_full: WhenFull::Error,
             hash: Hash::default(),
             secret: None,
-            clock: Clock::system(),
+            clock: None,
             maintenance: Maintenance::Thread,
             leases_max: LEASES_MAX_DEFAULT,
             first_lines: None,
@@ -156,7 +156,7 @@ impl Options {
     /// Where the time comes from; the system without this option.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
+        self.clock = Some(clock);
         self
     }
 

@@ -73,7 +73,8 @@ impl Core {
     pub(crate) fn new(options: Options) -> Result<Core> {
         options.validate()?;
         let span = Span::new(options.window, options.ttl_max);
-        let now = options.clock.now();
+        let clock = options.clock.clone().unwrap_or_else(Clock::system);
+        let now = clock.now();
         let first = growth::first_table(&options, if span.is_forever() { 0 } else { span.tick_at(now) })?;
         let secret = match options.secret {
             Some(secret) => secret,
@@ -86,7 +87,7 @@ impl Core {
         Ok(Core {
             hasher: Hasher::new(options.hash, secret),
             span,
-            clock: options.clock,
+            clock,
             views: Published::new(view),
             leases: Leases::new(options.leases_max),
             worker: OnceLock::new(),

@@ -13,7 +13,8 @@ const LEASE: Duration = Duration::from_secs(3_600);
 
 fn options(lines: u64) -> Options {
     let secret = Secret::from_bytes(std::array::from_fn(|index| (index * 31 % 251) as u8));
-    Options::new().secret(secret).maintenance(Maintenance::Manual).first_table_lines(lines)
+    let clock = ManualClock::new(Timestamp::from_millis(1_000_000)).clock();
+    Options::new().secret(secret).clock(clock).maintenance(Maintenance::Manual).first_table_lines(lines)
 }
 
 fn store(options: Options) -> Store {
