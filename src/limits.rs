@@ -30,7 +30,7 @@ pub(crate) const FIRST_LINES: u64 = 1 << 16;
 /// Lines of the smallest table that is worth rotating into: 64 KiB.
 pub(crate) const LINES_MIN: u64 = 1 << 10;
 
-/// IDs held above which a new table is half as large as what is held, instead of as large.
+/// IDs held above which a new table is three quarters as large as what is held, instead of as large.
 pub(crate) const IDS_GROW_SLOWER: u64 = 2_000_000;
 
 /// Part of the memory budget that a table made by growth takes at most.

@@ -1,7 +1,7 @@
 //! Bytes as operations: every sequence of bytes is one, and a short change is a short change.
 
-/// Times that a caller may bring end here, about the year 5100: more than any test needs, and the store's ticks
-/// stay far from the end of their type.
+/// Times that a caller may bring end here, about the year 5100: more than any test needs, and the store's
+/// ticks stay far from the end of their type.
 const AT_MS_MAX: u64 = 100_000_000_000_000;
 
 /// IDs in the longest batch.
@@ -67,7 +67,7 @@ impl Iterator for Sequence<'_> {
         Some(match self.byte()? % 16 {
             0..=2 => Operation::Check(self.byte()?),
             3 => Operation::CheckAt(self.byte()?, self.length_ms()?.saturating_mul(50).min(AT_MS_MAX)),
-            4 => Operation::CheckWith(self.byte()?, self.length_ms()?),
+            4 => Operation::CheckWith(self.byte()?, self.length_ms()?.max(1)),
             5 => Operation::CheckBatch(self.ids()?),
             6 | 7 => Operation::Claim(self.byte()?, self.length_ms()?),
             8 => Operation::Commit(self.byte()?),

@@ -2,8 +2,14 @@
 //!
 //! Two threads: one reads and cuts into records (`Blocks`), the calling one asks the store and writes.
 //! Whichever has time fingerprints: the reader when it is ahead, the writer when it would otherwise wait.
-//! (Copies out of the kernel cost more than anything else where nearly all lines repeat, the store where
-//! nearly none do.)
+//! (Copies out of the kernel cost most where nearly all lines repeat, the store where nearly none do.)
+//! Seconds on 2 cores:
+//!
+//! | input | one thread | reader fingerprints | whoever has time |
+//! | --- | --: | --: | --: |
+//! | 10 M UUIDs, 30 % repeat | 2.01 | 2.01 | 1.31 |
+//! | 7.3 M paths, none repeats | 1.88 | 1.44 | 0.89 |
+//! | 20 M log lines, 99.5 % repeat | 1.21 | 1.05 | 0.85 |
 //!
 //! A few blocks go round between them, so nothing is allocated as the run goes on, and a block is sent as
 //! soon as one read has filled it, so what was typed is answered before the next read blocks.

@@ -90,6 +90,11 @@ impl Merge {
         }))
     }
 
+    /// Whether this is the table that is being filled.
+    pub(crate) fn is_into(&self, table: &Arc<Table>) -> bool {
+        Arc::ptr_eq(&self.merged, table)
+    }
+
     /// Copies one slice.
     pub(crate) fn step(&mut self, core: &Core, succession: &mut Succession) -> Step {
         self.release(succession);

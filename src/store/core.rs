@@ -25,6 +25,7 @@ pub(crate) struct Core {
     pub(crate) worker: OnceLock<Worker>,
     pub(crate) when_full: WhenFull,
     pub(crate) memory_budget: u64,
+    pub(crate) ids_expected: u64,
     pub(crate) counters: Counters,
     /// Latest time that any call has brought: time in a store does not go back.
     high_water_ms: Counter,
@@ -93,6 +94,7 @@ impl Core {
             worker: OnceLock::new(),
             when_full: options.when_full,
             memory_budget: options.memory_budget,
+            ids_expected: options.ids_expected,
             counters: Counters::default(),
             high_water_ms,
             rotation_wanted: Counter::default(),

@@ -1,9 +1,9 @@
 //! How large the next table is.
 //!
-//! The first table is small, or made for the number of IDs that is expected. While little is held each
-//! next table is as large as all before it together, later half as large, so that memory follows the IDs
-//! and nothing is ever rehashed. A table that was rotated because of its age is followed by one for as many
-//! IDs as it had. All within the memory budget.
+//! The first table is small, or made for the number of IDs that is expected. While little is held each next
+//! table is as large as all before it together, later three quarters as large, so that memory follows the
+//! IDs and nothing is ever rehashed. A table that was rotated because of its age is followed by one for as
+//! many IDs as it had. All within the memory budget.
 
 use crate::error::{Error, Result};
 use crate::limits::{
@@ -45,7 +45,7 @@ pub(crate) fn next_lines(view: &View, is_full: bool, memory_budget: u64) -> u64 
     let (ids, floor) = match is_full {
         false => (slots + slots / 4, LINES_MIN),
         true if held < IDS_GROW_SLOWER => (held, FIRST_LINES),
-        true => (held / 2, FIRST_LINES),
+        true => (held / 4 * 3, FIRST_LINES),
     };
     let floor = floor.min(view.active.home_lines());
     lines_for(ids, LOAD_ROTATE_PERCENT).max(floor).min(budget_lines(memory_budget))

@@ -42,7 +42,9 @@ pub enum Progress {
 pub(crate) struct Structure {
     succession: Succession,
     spare: Option<Spare>,
-    task: Option<Task>,
+    /// Long work in progress: a filter, which new IDs wait for, before a merge.
+    filter: Option<FilterTask>,
+    merge: Option<Merge>,
     /// The number of frozen tables at which a merge has failed: it is tried again when the number is another.
     merges_off_at: usize,
 }
@@ -52,13 +54,6 @@ pub(crate) struct Structure {
 struct Spare {
     lines: Region<Line>,
     touched: u64,
-}
-
-/// Long work in progress.
-#[derive(Debug)]
-enum Task {
-    Filter(FilterTask),
-    Merge(Merge),
 }
 
 /// A filter being built over a frozen table.
@@ -175,10 +170,8 @@ impl Structure {
     ///
     /// Returns the bytes. A table whose leases are not carried yet is kept, and all newer ones (L1).
     fn forget_oldest(&mut self, core: &Core, excess: u64) -> Result<u64> {
-        while let Some(Task::Merge(_)) = self.task {
-            // A merge in progress owns entries of the view: it is brought to its end first.
-            self.background(core)?;
-        }
+        // A merge in progress owns entries of the view: it is brought to its end first.
+        while self.step_merge(core) {}
         let view = core.views.load();
         let (mut kept, mut freed) = (view.older.len(), 0);
         while freed < excess && kept > 0 && view.older[kept - 1].is_carried {
@@ -194,7 +187,7 @@ impl Structure {
 
     /// Drops frozen tables in which everything is over.
     fn expire(&mut self, core: &Core) -> bool {
-        if core.span.is_forever() || matches!(self.task, Some(Task::Merge(_))) {
+        if core.span.is_forever() || self.merge.is_some() {
             return false;
         }
         let now = core.span.tick_at(core.now());
@@ -203,26 +196,15 @@ impl Structure {
         if count == 0 {
             return false;
         }
-        if matches!(&self.task, Some(Task::Filter(task)) if task.table.until_max() <= now) {
-            self.task = None;
-        }
+        self.filter.take_if(|task| task.table.until_max() <= now);
         self.succession.publish(&core.views, |view| view.older.retain(|older| !is_over(older)));
         core.counters.tables_expired.add(count as u64);
         true
     }
 
-    /// One slice of long work; false when there is none.
+    /// One slice of long work, the most urgent first; false when there is none.
     fn background(&mut self, core: &Core) -> Result<bool> {
-        match self.task.take() {
-            Some(Task::Filter(task)) => self.filter(core, task),
-            Some(Task::Merge(mut merge)) => match merge.step(core, &mut self.succession) {
-                Step::More => self.task = Some(Task::Merge(merge)),
-                Step::Done => {}
-                Step::NoRoom => self.merges_off_at = core.views.load().older.len(),
-            },
-            None => return Ok(self.carry(core) || self.prepare(core) || self.begin_task(core)?),
-        }
-        Ok(true)
+        Ok(self.carry(core) || self.prepare(core) || self.step_filter(core)? || self.merge_or_begin(core)?)
     }
 
     /// Carries leases out of tables that were just frozen, so that these may go one day.
@@ -243,7 +225,7 @@ impl Structure {
         true
     }
 
-    /// Reserves and touches the next table when the active one is half full.
+    /// Reserves and touches the next table when the active one is nearly full, with more than was expected.
     fn prepare(&mut self, core: &Core) -> bool {
         if let Some(spare) = &mut self.spare {
             let lines = spare.lines.len() as u64;
@@ -256,7 +238,9 @@ impl Structure {
             return true;
         }
         let view = core.views.load();
-        if view.closing.is_some() || view.active.slots() < view.active.slots_rotate() / 20 * 19 {
+        let is_near =
+            view.active.slots() >= view.active.slots_rotate() / 5 * 4 && view.ids() > core.ids_expected;
+        if view.closing.is_some() || !is_near {
             return false;
         }
         let wanted = growth::next_lines(&view, true, core.memory_budget);
@@ -269,24 +253,13 @@ impl Structure {
         true
     }
 
-    /// Begins the filter or the merge that is most worth having.
-    fn begin_task(&mut self, core: &Core) -> Result<bool> {
-        let view = core.views.load();
-        let unfiltered = view.older.iter().find(|older| older.filter.is_none() && older.is_carried);
-        let Some(older) = unfiltered else {
-            if self.merges_off_at != view.older.len() {
-                self.task = Merge::begin(core, &view)?.map(Task::Merge);
-            }
-            return Ok(self.task.is_some());
+    /// One slice of a filter, for the newest table that has none; false when all have one.
+    fn step_filter(&mut self, core: &Core) -> Result<bool> {
+        let Some(mut task) =
+            self.filter.take().map_or_else(|| self.begin_filter(core), |task| Ok(Some(task)))?
+        else {
+            return Ok(false);
         };
-        let table = Arc::clone(&older.table);
-        let builder = BloomBuilder::new(table.facts().max(1), FILTER_BITS_PER_KEY)?;
-        self.task = Some(Task::Filter(FilterTask { table, builder, next_line: 0 }));
-        Ok(true)
-    }
-
-    /// One slice of a filter.
-    fn filter(&mut self, core: &Core, mut task: FilterTask) {
         let until = task.next_line + LINES_PER_STEP;
         for (key, stamp) in task.table.slots_in(task.next_line, until) {
             if stamp.state() != State::Undecided {
@@ -295,8 +268,8 @@ impl Structure {
         }
         task.next_line = until;
         if until < task.table.lines() {
-            self.task = Some(Task::Filter(task));
-            return;
+            self.filter = Some(task);
+            return Ok(true);
         }
         let filter: Arc<Bloom> = Arc::new(task.builder.build());
         self.succession.publish(&core.views, |view| {
@@ -304,5 +277,39 @@ impl Structure {
                 older.filter = Some(Arc::clone(&filter));
             }
         });
+        Ok(true)
+    }
+
+    fn begin_filter(&self, core: &Core) -> Result<Option<FilterTask>> {
+        let view = core.views.load();
+        let is_merging = |older: &Older| self.merge.as_ref().is_some_and(|merge| merge.is_into(&older.table));
+        let is_lacking = |older: &&Older| older.filter.is_none() && older.is_carried && !is_merging(older);
+        let Some(older) = view.older.iter().find(is_lacking) else { return Ok(None) };
+        let table = Arc::clone(&older.table);
+        let builder = BloomBuilder::new(table.facts().max(1), FILTER_BITS_PER_KEY)?;
+        Ok(Some(FilterTask { table, builder, next_line: 0 }))
+    }
+
+    /// One slice of the merge in progress, or the beginning of one that is worth having.
+    fn merge_or_begin(&mut self, core: &Core) -> Result<bool> {
+        if self.step_merge(core) {
+            return Ok(true);
+        }
+        let view = core.views.load();
+        if self.merges_off_at != view.older.len() {
+            self.merge = Merge::begin(core, &view)?;
+        }
+        Ok(self.merge.is_some())
+    }
+
+    /// One slice of the merge in progress; false when there is none.
+    fn step_merge(&mut self, core: &Core) -> bool {
+        let Some(mut merge) = self.merge.take() else { return false };
+        match merge.step(core, &mut self.succession) {
+            Step::More => self.merge = Some(merge),
+            Step::Done => {}
+            Step::NoRoom => self.merges_off_at = core.views.load().older.len(),
+        }
+        true
     }
 }
