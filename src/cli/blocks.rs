@@ -164,7 +164,7 @@ mod tests {
         for seed in 0..200 {
             let (all, failure) = joined(blocks_of(b"ab\nabc\nabcd\nx\n", seed, Some(3)));
             assert_eq!(all, b"ab\nabc\n", "seed {seed}");
-            let sentence = failure.and_then(|failure| failure.sentence()).unwrap();
+            let sentence = failure.unwrap().sentence();
             assert!(sentence.starts_with("standard input:3: line is longer than 3 bytes"), "{sentence}");
         }
         let (all, failure) = joined(blocks_of(b"ab\nabcd", 1, Some(3)));

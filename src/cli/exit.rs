@@ -10,8 +10,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use super::help;
-use super::parse::Topic;
+use super::flags::Topic;
 use super::summary::mebibytes;
 
 const FAILED: u8 = 2;
@@ -19,8 +18,8 @@ const FAILED: u8 = 2;
 /// Why a run ended early.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Nothing was asked for.
-    NoCommand,
+    /// No command was given: `help` says which there are.
+    NothingAsked { help: String },
     /// The command line makes no sense.
     Usage { reason: String, help: Topic },
     /// An input could not be opened or read.
@@ -48,10 +47,11 @@ impl Failure {
         if error.kind() == io::ErrorKind::BrokenPipe { Self::OutputClosed } else { Self::Output(error) }
     }
 
-    /// What to tell the user, without the program's name; none when there is nothing to tell.
-    pub(super) fn sentence(&self) -> Option<String> {
-        Some(match self {
-            Self::NoCommand | Self::OutputClosed => return None,
+    /// What happened and what to do about it, without the program's name.
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Self::NothingAsked { .. } => "no command was given; see 'firstseen --help'".to_string(),
+            Self::OutputClosed => "whoever read the output has closed it".to_string(),
             Self::Usage { reason, help: Topic::Tool } => format!("{reason}; see 'firstseen --help'"),
             Self::Usage { reason, help: Topic::Filter } => format!("{reason}; see 'firstseen filter --help'"),
             Self::Input { name, reason } => format!("{name}: {reason}"),
@@ -63,7 +63,7 @@ impl Failure {
             Self::Output(error) => format!("cannot write to standard output: {error}"),
             Self::Store(error) => store_sentence(error),
             Self::Reader(reason) => format!("the thread that reads the input failed: {reason}"),
-        })
+        }
     }
 }
 
@@ -89,13 +89,10 @@ fn store_sentence(error: &firstseen::Error) -> String {
 ///
 /// A stderr that is closed or full changes nothing: there is nobody left to tell.
 pub(super) fn report(outcome: Result<(), Failure>) -> ExitCode {
-    let failure = match outcome {
+    let text = match outcome {
         Ok(()) | Err(Failure::OutputClosed) => return ExitCode::SUCCESS,
-        Err(failure) => failure,
-    };
-    let text = match failure.sentence() {
-        Some(sentence) => format!("firstseen: {sentence}\n"),
-        None => help::text(Topic::Tool),
+        Err(Failure::NothingAsked { help }) => help,
+        Err(failure) => format!("firstseen: {}\n", failure.sentence()),
     };
     let _ = io::stderr().write_all(text.as_bytes());
     ExitCode::from(FAILED)
@@ -109,15 +106,15 @@ mod tests {
     fn write_error_of_a_closed_pipe_is_a_quiet_success() {
         let closed = Failure::write(io::Error::from(io::ErrorKind::BrokenPipe));
         assert!(matches!(closed, Failure::OutputClosed));
-        assert_eq!(closed.sentence(), None);
-        assert!(Failure::write(io::Error::from(io::ErrorKind::StorageFull)).sentence().is_some());
+        let full = Failure::write(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(matches!(full, Failure::Output(_)));
     }
 
     #[test]
     fn budget_reached_in_a_batch_names_both_remedies() {
         let full = firstseen::Error::Full { budget_bytes: 64 << 20, memory_bytes: 63 << 20 };
         let partial = firstseen::Error::Partial { answered: 3, cause: Box::new(full) };
-        let sentence = Failure::Store(partial).sentence().unwrap();
+        let sentence = Failure::Store(partial).sentence();
         assert!(sentence.contains("64 MiB"), "{sentence}");
         assert!(
             sentence.contains("--memory") && sentence.contains("--when-full forget-oldest"),

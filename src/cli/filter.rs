@@ -17,9 +17,8 @@
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
 
-use firstseen::{Store, Verdict};
+use firstseen::{Clock, Store, Verdict};
 
 use super::block::Block;
 use super::blocks::Blocks;
@@ -39,13 +38,14 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     for input in &settings.inputs {
         input.probe()?;
     }
-    let started = Instant::now();
+    let clock = Clock::system();
+    let started = clock.now();
     let store = Store::in_memory(settings.options).map_err(Failure::Store)?;
     let blocks = Blocks::new(settings.inputs, settings.format);
     let sieve =
         Sieve { store: &store, format: settings.format, verdicts: Vec::new(), counts: Counts::default() };
     let counts = pass_on(blocks, sieve, &mut io::stdout().lock())?;
-    summary::print(settings.report, &counts, &store.stats(), started.elapsed());
+    summary::print(settings.report, &counts, &store.stats(), clock.now().since(started));
     Ok(())
 }
 

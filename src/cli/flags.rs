@@ -3,6 +3,13 @@
 //! The parser, the help text and the suggestions for a mistyped flag all read this table, so none of them can
 //! forget one.
 
+/// What a help text is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Topic {
+    Tool,
+    Filter,
+}
+
 /// One flag of `filter`, as the parser and the help need it.
 #[derive(Debug)]
 pub(super) struct Flag {

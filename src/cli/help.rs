@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use super::exit::Failure;
-use super::flags::{FILTER_FLAGS, Flag};
-use super::parse::Topic;
+use super::flags::{FILTER_FLAGS, Flag, Topic};
 
 const TOOL: &str = "\
 firstseen passes on each line the first time it is seen.

@@ -28,6 +28,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use exit::Failure;
+use flags::Topic;
 use parse::Command;
 
 /// Runs the command that `arguments` (the program's name first) ask for.
@@ -37,6 +38,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     match parse::parse(arguments)? {
+        Command::Nothing => Err(Failure::NothingAsked { help: help::text(Topic::Tool) }),
         Command::Help(topic) => help::print(topic),
         Command::Version => help::print_version(),
         Command::Filter(raw) => filter::run(settings::check(raw)?),

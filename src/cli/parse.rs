@@ -5,22 +5,16 @@ use std::ffi::OsString;
 use lexopt::Arg;
 
 use super::exit::Failure;
-use super::flags::{FILTER_FLAGS, Flag, FlagId};
+use super::flags::{FILTER_FLAGS, Flag, FlagId, Topic};
 use super::nearest::nearest;
 
 /// What was asked for.
 #[derive(Debug)]
 pub(super) enum Command {
+    Nothing,
     Help(Topic),
     Version,
     Filter(RawFilter),
-}
-
-/// What a help text is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Topic {
-    Tool,
-    Filter,
 }
 
 /// The flags of `filter` as typed; of a flag given twice the last one counts.
@@ -46,7 +40,7 @@ const COMMANDS: [&str; 2] = ["filter", "help"];
 pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
     let mut parser = lexopt::Parser::from_iter(arguments);
     match parser.next().map_err(malformed)? {
-        None => Err(Failure::NoCommand),
+        None => Ok(Command::Nothing),
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(Topic::Tool)),
         Some(Arg::Short('V') | Arg::Long("version")) => Ok(Command::Version),
         Some(Arg::Value(name)) if name == "filter" => parse_filter(&mut parser),
@@ -174,7 +168,7 @@ mod tests {
     }
 
     fn refusal(words: &[&str]) -> String {
-        parsed(words).unwrap_err().sentence().unwrap_or_default()
+        parsed(words).unwrap_err().sentence()
     }
 
     #[test]

@@ -145,16 +145,16 @@ mod tests {
     #[test]
     fn value_out_of_form_names_the_flag() {
         let raw = RawFilter { when_full: Some("panic".into()), ..RawFilter::default() };
-        let sentence = check(raw).unwrap_err().sentence().unwrap();
+        let sentence = check(raw).unwrap_err().sentence();
         assert!(sentence.starts_with("--when-full: 'panic'"), "{sentence}");
         let raw = RawFilter { memory: Some("lots".into()), ..RawFilter::default() };
-        assert!(check(raw).unwrap_err().sentence().unwrap().starts_with("--memory: 'lots'"));
+        assert!(check(raw).unwrap_err().sentence().starts_with("--memory: 'lots'"));
     }
 
     #[test]
     fn forgetting_without_a_limit_is_refused() {
         let raw = RawFilter { when_full: Some("forget-oldest".into()), ..RawFilter::default() };
-        assert!(check(raw).unwrap_err().sentence().unwrap().contains("needs --memory"));
+        assert!(check(raw).unwrap_err().sentence().contains("needs --memory"));
     }
 
     #[test]
