@@ -159,6 +159,12 @@ impl BloomBuilder {
         add(self.blocks.of(fingerprint), Mask::of(fingerprint));
     }
 
+    /// How much memory the filter takes, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.blocks.bytes()
+    }
+
     /// The finished filter; nothing is copied.
     #[must_use]
     pub fn build(self) -> Bloom {

@@ -40,10 +40,11 @@ pub enum Error {
         /// Attempt number of the refused token.
         attempt: u64,
     },
-    /// As many leases as the store was created for are held and none of them is over.
+    /// As many leases as the store has room for are held, and none of them is over.
     LeaseLimit {
-        /// The limit, see [`Options::leases_max`](crate::Options::leases_max).
-        leases_max: usize,
+        /// The limit: [`Options::leases_max`](crate::Options::leases_max), or what the memory budget has
+        /// room for.
+        leases_max: u64,
     },
     /// The buffer for verdicts has another length than the batch.
     BufferLength {

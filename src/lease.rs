@@ -69,7 +69,7 @@ pub(crate) struct Leases {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     attempts: Counter,
     held: Counter,
-    leases_max: usize,
+    leases_max: u64,
 }
 
 /// The leases on a part of the IDs, behind one lock.
@@ -77,7 +77,7 @@ pub(crate) struct Leases {
 pub(crate) struct Shard(HashMap<Fingerprint, Holder, BuildHasherDefault<LoHasher>>);
 
 impl Leases {
-    pub(crate) fn new(leases_max: usize) -> Leases {
+    pub(crate) fn new(leases_max: u64) -> Leases {
         let shards = (0..LEASE_SHARDS).map(|_| CachePadded::new(Mutex::new(Shard::default()))).collect();
         Leases { shards, attempts: Counter::default(), held: Counter::default(), leases_max }
     }
@@ -101,7 +101,7 @@ impl Leases {
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLimit`] when as many leases as allowed are held and none in the key's shard is over.
+    /// [`Error::LeaseLimit`] when as many leases as allowed are held; [`Leases::sweep`] may make room.
     pub(crate) fn grant(
         &self,
         shard: &mut Shard,
@@ -111,10 +111,7 @@ impl Leases {
     ) -> Result<Token> {
         debug_assert!(shard.live(key, now).is_none(), "a live lease is never given to somebody else");
         if !shard.0.contains_key(&key) {
-            if self.held.get() >= self.leases_max as u64 {
-                self.drop_over(shard, now);
-            }
-            if self.held.get() >= self.leases_max as u64 {
+            if self.held.get() >= self.leases_max {
                 return Err(Error::LeaseLimit { leases_max: self.leases_max });
             }
             self.held.add(1);
@@ -131,20 +128,24 @@ impl Leases {
         }
     }
 
-    /// Forgets leases that are over when half of the allowed number is held.
-    pub(crate) fn sweep(&self, now: Timestamp) {
-        if self.held.get() > self.leases_max as u64 / 2 {
-            for shard in &self.shards {
-                self.drop_over(&mut shard.lock(), now);
-            }
-        }
+    /// Whether half of the allowed number of leases is held.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.held.get() > self.leases_max / 2
     }
 
-    /// Forgets leases that are over: their holders are refused from now on.
-    fn drop_over(&self, shard: &mut Shard, now: Timestamp) {
-        let before = shard.0.len();
-        shard.0.retain(|_, holder| holder.until > now);
-        self.held.sub((before - shard.0.len()) as u64);
+    /// Forgets leases that are over: their holders are refused from now on. Returns how many.
+    ///
+    /// The caller holds the lock of no shard.
+    pub(crate) fn sweep(&self, now: Timestamp) -> u64 {
+        let mut dropped = 0;
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let before = shard.0.len();
+            shard.0.retain(|_, holder| holder.until > now);
+            dropped += (before - shard.0.len()) as u64;
+        }
+        self.held.sub(dropped);
+        dropped
     }
 }
 
@@ -238,14 +239,15 @@ mod tests {
     }
 
     #[test]
-    fn lease_limit_drops_what_is_over_before_it_refuses() {
+    fn sweep_makes_room_only_where_leases_are_over() {
         let leases = Leases::new(1);
-        let mut shard = leases.lock(KEY);
-        let old = leases.grant(&mut shard, KEY, at(0), at(5)).unwrap();
-        let refused = leases.grant(&mut shard, OTHER, at(4), at(9));
+        let old = leases.grant(&mut leases.lock(KEY), KEY, at(0), at(5)).unwrap();
+        assert_eq!(leases.sweep(at(4)), 0);
+        let refused = leases.grant(&mut leases.lock(OTHER), OTHER, at(4), at(9));
         assert_eq!(refused, Err(Error::LeaseLimit { leases_max: 1 }));
-        assert!(leases.grant(&mut shard, OTHER, at(5), at(9)).is_ok());
-        assert!(shard.of_token(old).is_err());
+        assert_eq!(leases.sweep(at(5)), 1);
+        assert!(leases.grant(&mut leases.lock(OTHER), OTHER, at(5), at(9)).is_ok());
+        assert!(leases.lock(KEY).of_token(old).is_err());
         assert_eq!(leases.held(), 1);
     }
 

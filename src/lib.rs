@@ -1,4 +1,157 @@
-//! Has this ID been seen before?
+//! Has this ID been seen before? Exact, lock-free deduplication of IDs inside one process.
+//!
+//! A queue delivers a message twice, a client sends its request again, a crawler meets an address it knows:
+//! the question is always the same. A [`Store`] answers it for all threads of a process, for any bytes as an
+//! ID, and forgets IDs again when their window is over. State lives in memory only: when the process ends, so
+//! does all that was seen. (A store that keeps its state on disk is to come in a later version.)
+//!
+//! # First decide when an ID counts as seen
+//!
+//! This is the one choice that loses or doubles work, so it comes first.
+//!
+//! | form | the ID is recorded | a caller that dies on the way |
+//! | --- | --- | --- |
+//! | claim, work, commit | **after** the work | frees the ID, the next does the work (at least once) |
+//! | check | **before** the work | leaves a duplicate: the work is never done (at most once) |
+//!
+//! # Claim, work, commit: at least once, without doubles while the lease is kept
+//!
+//! [`Store::claim`] gives exactly one caller a [`Lease`] on an ID. Whoever else asks meanwhile is told that
+//! it is in flight. [`Lease::commit`] records the ID; dropping the lease, by an error or a panic on the way,
+//! frees it.
+//!
+//! ```
+//! use std::time::Duration;
+//! use firstseen::{Claim, Options, Store};
+//!
+//! fn handle(store: &Store, id: &str) -> firstseen::Result<&'static str> {
+//!     match store.claim(id, Duration::from_secs(30))? {
+//!         Claim::Leased(lease) => {
+//!             // ... the work; should it fail, return: the lease is dropped and the ID is free again ...
+//!             lease.commit()?;
+//!             Ok("done")
+//!         }
+//!         Claim::Duplicate => Ok("done before"),
+//!         Claim::InFlight { until: _ } => Ok("somebody is at it: come back later"),
+//!     }
+//! }
+//!
+//! let store = Store::in_memory(Options::new())?;
+//! assert_eq!(handle(&store, "payment-17")?, "done");
+//! assert_eq!(handle(&store, "payment-17")?, "done before");
+//! # Ok::<(), firstseen::Error>(())
+//! ```
+//!
+//! A lease is a time limit, not a lock: once it is over, anybody may take the ID over. The late holder is
+//! then refused with [`Error::LeaseLost`] and changes nothing (G3), but what it did outside of the store
+//! stays done. So make a lease longer than the work takes, or [`extend`](Lease::extend) it on the way; and
+//! hand [`Token::attempt`], a number that only grows, to what the work writes to, so that it can refuse a
+//! late writer.
+//!
+//! # Check many at once: at most once
+//!
+//! Where there is no work that could fail, say when lines are filtered or events are counted, one call is
+//! enough: [`Store::check`]. For many IDs [`Store::check_batch`] is several times as fast, because the waits
+//! for memory overlap. Verdicts come in the order of the IDs, and the second of two equal ones is a
+//! duplicate.
+//!
+//! ```
+//! use firstseen::{Options, Store, Verdict};
+//!
+//! let store = Store::in_memory(Options::new())?;
+//! let ids = ["a", "b", "a"];
+//! let mut verdicts = [Verdict::default(); 3];
+//! store.check_batch(&ids, &mut verdicts)?;
+//! assert_eq!(verdicts, [Verdict::FirstSeen, Verdict::FirstSeen, Verdict::Duplicate]);
+//! # Ok::<(), firstseen::Error>(())
+//! ```
+//!
+//! Among all concurrent calls on one ID in one window exactly one is told [`Verdict::FirstSeen`], or gets the
+//! lease (G1).
+//!
+//! # Windows: how long an ID stays seen
+//!
+//! For ever, unless [`Options::window`] says otherwise. A fixed window begins with the first sighting, a
+//! sliding one anew with each sighting. Windows end late by at most one tick ([`Stats::tick_ms`]), never
+//! early (G5).
+//!
+//! ```
+//! use std::time::Duration;
+//! use firstseen::{ManualClock, Options, Store, Timestamp, Verdict, Window};
+//!
+//! // A clock that is moved by hand; without this option the system's.
+//! let clock = ManualClock::new(Timestamp::from_millis(0));
+//! let hour = Duration::from_secs(3600);
+//! let options = Options::new().window(Window::Fixed(hour)).clock(clock.clock());
+//! let store = Store::in_memory(options)?;
+//!
+//! assert_eq!(store.check("login-mail")?, Verdict::FirstSeen);
+//! clock.advance(hour / 2);
+//! assert_eq!(store.check("login-mail")?, Verdict::Duplicate);
+//! clock.advance(hour / 2);
+//! assert_eq!(store.check("login-mail")?, Verdict::FirstSeen);
+//! # Ok::<(), firstseen::Error>(())
+//! ```
+//!
+//! # Event time
+//!
+//! Replays and stream processors bring the time of each event along: [`Store::check_at`]. Time in a store
+//! only goes forward, to the latest that any call has brought; an event that comes late counts as of that
+//! time. So one event with a time in the far future ends every window before it: check times that strangers
+//! send.
+//!
+//! ```
+//! use std::time::Duration;
+//! use firstseen::{ManualClock, Options, Store, Timestamp, Verdict, Window};
+//!
+//! let start = Timestamp::from_millis(1_700_000_000_000);
+//! let minute = Duration::from_secs(60);
+//! // The clock stands still: time is what the events say.
+//! let clock = ManualClock::new(start).clock();
+//! let store = Store::in_memory(Options::new().window(Window::Fixed(minute)).clock(clock))?;
+//!
+//! assert_eq!(store.check_at("reading-1", start)?, Verdict::FirstSeen);
+//! assert_eq!(store.check_at("reading-1", start.saturating_add(minute / 2))?, Verdict::Duplicate);
+//! assert_eq!(store.check_at("reading-1", start.saturating_add(minute))?, Verdict::FirstSeen);
+//! # Ok::<(), firstseen::Error>(())
+//! ```
+//!
+//! # Errors
+//!
+//! An [`Error`] is plain data; match on its kind. It never comes with a verdict: the ID that failed was not
+//! recorded. A batch that stopped on the way says how far it came, and what it answered holds.
+//!
+//! ```
+//! use firstseen::{Error, Hash, Options, Store, Verdict};
+//!
+//! // An exact store takes IDs of sixteen bytes, say UUIDs, and two of them never collide.
+//! let store = Store::in_memory(Options::new().hash(Hash::Exact))?;
+//! let ids: [&[u8]; 2] = [&[7; 16], b"no UUID"];
+//! let mut verdicts = [Verdict::default(); 2];
+//! match store.check_batch(&ids, &mut verdicts) {
+//!     Err(Error::Partial { answered, cause }) => {
+//!         assert_eq!(verdicts[..answered], [Verdict::FirstSeen]);
+//!         assert_eq!(*cause, Error::IdLength { length: 7 });
+//!     }
+//!     outcome => unreachable!("{outcome:?}"),
+//! }
+//! # Ok::<(), firstseen::Error>(())
+//! ```
+//!
+//! # What else to know
+//!
+//! - The store keeps fingerprints of 128 bits, not IDs. Two IDs with one fingerprint are taken for one; how
+//!   likely that is at the present size says [`Stats::collision_probability`].
+//! - The default hash is XXH3 under a random secret: fast, but not cryptographic. For IDs that strangers
+//!   choose there is [`Hash::Keyed`], for UUIDs and other IDs of sixteen bytes [`Hash::Exact`].
+//! - Memory is bounded by [`Options::memory_budget`] (G7). When it is used up new IDs are refused, or the
+//!   oldest are forgotten: [`Options::when_full`].
+//! - A [`Store`] is a handle: clone it for each thread. One thread of its own does the background work
+//!   ([`Options::maintenance`]).
+//! - Tests and simulations bring a [`ManualClock`], a fixed [`Secret`] and [`Maintenance::Manual`], and are
+//!   then the same on every run.
+//!
+//! How it works inside, and why, is told in `README.md`, section ARCHITECTURE.
 
 mod bloom;
 mod clock;
@@ -31,3 +184,8 @@ pub mod bench {
     pub use crate::bloom::{Bloom, BloomBuilder};
     pub use crate::floor::Floor;
 }
+
+/// The examples of the README, which are run with those of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

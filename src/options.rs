@@ -22,7 +22,8 @@ pub enum Window {
 /// What a store without a disk does when its memory budget is used up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
-    /// New IDs are refused with [`Error::Full`] (the default); known ones are still answered.
+    /// New IDs are refused with [`Error::Full`] (the default); known ones are still answered, but in a
+    /// sliding window those that must be written anew to move their window, which are refused as well.
     #[default]
     Error,
     /// The oldest generation of IDs is forgotten as a whole, and counted in

@@ -4,6 +4,9 @@
 /// ticks stay far from the end of their type.
 const AT_MS_MAX: u64 = 100_000_000_000_000;
 
+/// So many different IDs there are: few, so that they meet again.
+pub const IDS: u8 = 64;
+
 /// IDs in the longest batch.
 const BATCH_MAX: usize = 64;
 
@@ -41,6 +44,10 @@ impl<'a> Sequence<'a> {
         Some(*first)
     }
 
+    fn id(&mut self) -> Option<u8> {
+        self.byte().map(|byte| byte % IDS)
+    }
+
     /// A length in milliseconds: small ones by one byte, any power of two and its neighbours by two.
     fn length_ms(&mut self) -> Option<u64> {
         let byte = self.byte()?;
@@ -55,7 +62,7 @@ impl<'a> Sequence<'a> {
         let count = usize::from(self.byte()?) % (BATCH_MAX + 1);
         let (ids, rest) = self.bytes.split_at_checked(count)?;
         self.bytes = rest;
-        Some(ids.to_vec())
+        Some(ids.iter().map(|byte| byte % IDS).collect())
     }
 }
 
@@ -65,16 +72,16 @@ impl Iterator for Sequence<'_> {
     /// The next operation; none when the bytes end, whole or in the middle of one.
     fn next(&mut self) -> Option<Operation> {
         Some(match self.byte()? % 16 {
-            0..=2 => Operation::Check(self.byte()?),
-            3 => Operation::CheckAt(self.byte()?, self.length_ms()?.saturating_mul(50).min(AT_MS_MAX)),
-            4 => Operation::CheckWith(self.byte()?, self.length_ms()?.max(1)),
+            0..=2 => Operation::Check(self.id()?),
+            3 => Operation::CheckAt(self.id()?, self.length_ms()?.saturating_mul(50).min(AT_MS_MAX)),
+            4 => Operation::CheckWith(self.id()?, self.length_ms()?.max(1)),
             5 => Operation::CheckBatch(self.ids()?),
-            6 | 7 => Operation::Claim(self.byte()?, self.length_ms()?),
+            6 | 7 => Operation::Claim(self.id()?, self.length_ms()?),
             8 => Operation::Commit(self.byte()?),
             9 => Operation::Abort(self.byte()?),
             10 => Operation::Extend(self.byte()?, self.length_ms()?),
-            11 => Operation::Forget(self.byte()?),
-            12 => Operation::Contains(self.byte()?),
+            11 => Operation::Forget(self.id()?),
+            12 => Operation::Contains(self.id()?),
             13 => Operation::Advance(self.length_ms()?),
             14 => Operation::Maintain,
             _ => Operation::Settle,

@@ -45,7 +45,7 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let sieve =
         Sieve { store: &store, format: settings.format, verdicts: Vec::new(), counts: Counts::default() };
     let counts = pass_on(blocks, sieve, &mut io::stdout().lock())?;
-    summary::print(settings.report, &counts, &store.stats(), clock.now().since(started));
+    summary::print(settings.report, &counts, &store.stats(), clock.now().saturating_since(started));
     Ok(())
 }
 

@@ -150,7 +150,6 @@ fn suggestion(typed: &str, known: &[&str]) -> String {
 }
 
 /// A word that fits no flag's form: a value that is missing or one too many.
-#[expect(clippy::needless_pass_by_value, reason = "handed to map_err, which passes by value")]
 fn malformed(error: lexopt::Error) -> Failure {
     Failure::usage(match error {
         lexopt::Error::MissingValue { option: Some(option) } => format!("flag '{option}' needs a value"),

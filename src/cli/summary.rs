@@ -59,7 +59,7 @@ fn line(counts: &Counts, stats: &Stats, elapsed: Duration) -> String {
 fn json(counts: &Counts, stats: &Stats, elapsed: Duration) -> String {
     format!(
         "{{\"lines\":{},\"first_seen\":{},\"duplicates\":{},\"bytes_read\":{},\"bytes_written\":{},\
-         \"seconds\":{:.6},\"memory_bytes\":{},\"forgotten\":{},\"collision_probability\":{:e}}}\n",
+         \"seconds\":{:.3},\"memory_bytes\":{},\"forgotten\":{},\"collision_probability\":{:e}}}\n",
         counts.records,
         counts.first_seen,
         counts.records - counts.first_seen,

@@ -46,6 +46,15 @@ enum Step<T> {
 impl Engine {
     /// Claims one fingerprint.
     pub(crate) fn claim(&self, key: Fingerprint, length: Duration, moment: Moment) -> Result<Claimed> {
+        match self.claim_within_limit(key, length, moment) {
+            Err(Error::LeaseLimit { .. }) if self.leases.sweep(self.clock.now()) > 0 => {
+                self.claim_within_limit(key, length, moment)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn claim_within_limit(&self, key: Fingerprint, length: Duration, moment: Moment) -> Result<Claimed> {
         let now = self.clock.now();
         let until = self.lease_end(now, length);
         self.run_locked(key, moment, |core, shard, view, recorded| {

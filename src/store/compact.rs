@@ -24,6 +24,7 @@ use crate::sync::Arc;
 use crate::table::{Probe, Table, bytes_for, lines_for, reserve};
 
 use super::core::Core;
+use super::growth;
 use super::succession::Succession;
 use super::view::{Fact, Older, View};
 
@@ -71,12 +72,15 @@ impl Merge {
         let Some((index, pair)) = pairs.min_by_key(|(_, pair)| cost(pair)) else { return Ok(None) };
         let birth = pair[0].table.birth().min(pair[1].table.birth());
         let facts = cost(pair).max(1);
-        let bytes = bytes_for(lines_for(facts, LOAD_MERGED_PERCENT));
-        if core.when_full == WhenFull::ForgetOldest && bytes > core.memory_budget / BUDGET_PARTS_FORGOTTEN {
+        let lines = lines_for(facts, LOAD_MERGED_PERCENT) + 1;
+        let is_too_large = core.when_full == WhenFull::ForgetOldest
+            && bytes_for(lines) > core.memory_budget / BUDGET_PARTS_FORGOTTEN;
+        if is_too_large || core.memory_promised(view) + growth::bytes_with_filter(lines) > core.memory_budget
+        {
             return Ok(None);
         }
-        let merged = Table::new(reserve(lines_for(facts, LOAD_MERGED_PERCENT) + 1)?, birth);
-        merged.charge_up_to(0);
+        let merged = Table::new(reserve(lines)?, birth);
+        core.counters.memory_merge.set(growth::bytes_with_filter(lines));
         Ok(Some(Merge {
             newer: Arc::clone(&pair[0].table),
             older: Arc::clone(&pair[1].table),
@@ -102,12 +106,13 @@ impl Merge {
         let next = self.merged.hi_at(self.next_line);
         let last = next.map_or(u64::MAX, |next| next - 1);
         if !self.copy(self.frontier, last) {
+            core.counters.memory_merge.set(0);
             return Step::NoRoom;
         }
-        self.merged.charge_up_to(last);
         let filter =
             if last == u64::MAX { self.filter.take().map(|filter| Arc::new(filter.build())) } else { None };
         let number = succession.publish(&core.views, |view| self.advance_frontier(view, last, filter));
+        core.counters.memory_merge.set(self.filter.as_ref().map_or(0, BloomBuilder::memory_bytes));
         if last == u64::MAX {
             core.counters.merges.add(1);
             return Step::Done;

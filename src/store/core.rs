@@ -44,7 +44,10 @@ pub(crate) struct Counters {
     pub(crate) ids_dropped: Counter,
     pub(crate) stalls: Counter,
     pub(crate) leases_lost: Counter,
+    /// Memory that no view names yet: the spare table, and a filter or merged table that is being made.
     pub(crate) memory_spare: Counter,
+    pub(crate) memory_filter: Counter,
+    pub(crate) memory_merge: Counter,
     pub(crate) memory_peak: Counter,
 }
 
@@ -90,7 +93,7 @@ impl Core {
             span,
             clock,
             views: Published::new(view),
-            leases: Leases::new(options.leases_max),
+            leases: Leases::new((options.leases_max as u64).min(growth::leases_max(options.memory_budget))),
             worker: OnceLock::new(),
             when_full: options.when_full,
             memory_budget: options.memory_budget,
@@ -166,9 +169,21 @@ impl Core {
         self.rotation_wanted.get() > view_number
     }
 
+    /// Bytes charged against the memory budget, and those of filters that tables in use will get.
+    pub(crate) fn memory_promised(&self, view: &View) -> u64 {
+        let lacking = view.older.iter().filter(|older| older.filter.is_none()).map(|older| &older.table);
+        let closing = view.closing.iter().map(|closing| &closing.table);
+        let filters = std::iter::once(&view.active).chain(closing).chain(lacking);
+        self.memory_bytes(view)
+            + filters.map(|table| growth::filter_bytes(table.slots_limit().max(table.facts()))).sum::<u64>()
+    }
+
     /// Bytes charged against the memory budget.
     pub(crate) fn memory_bytes(&self, view: &View) -> u64 {
-        view.table_bytes() + view.filter_bytes() + self.counters.memory_spare.get()
+        let counters = &self.counters;
+        let unnamed =
+            counters.memory_spare.get() + counters.memory_filter.get() + counters.memory_merge.get();
+        view.table_bytes() + view.filter_bytes() + unnamed
     }
 }
 

@@ -7,8 +7,8 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    BUDGET_PARTS_PER_TABLE, FIRST_LINES, IDS_GROW_SLOWER, LINES_MIN, LOAD_EXPECTED_PERCENT,
-    LOAD_ROTATE_PERCENT,
+    BUDGET_PARTS_PER_TABLE, FILTER_BITS_PER_KEY, FIRST_LINES, IDS_GROW_SLOWER, LINES_MIN,
+    LOAD_EXPECTED_PERCENT, LOAD_LIMIT_PERCENT, LOAD_ROTATE_PERCENT, SLOTS_PER_LINE,
 };
 use crate::options::Options;
 use crate::table::{Table, bytes_for, lines_for, reserve, touch};
@@ -26,8 +26,8 @@ pub(crate) fn first_table(options: &Options, birth: u64) -> Result<Table> {
         return Ok(Table::new(reserve(lines)?, birth));
     }
     let lines = lines_for(options.ids_expected, LOAD_EXPECTED_PERCENT).max(LINES_MIN);
-    if bytes_for(lines) > options.memory_budget {
-        let (needed, budget) = (bytes_for(lines), options.memory_budget);
+    if bytes_with_filter(lines) > options.memory_budget {
+        let (needed, budget) = (bytes_with_filter(lines), options.memory_budget);
         let ids = options.ids_expected;
         let reason = format!("{ids} IDs need {needed} bytes, memory_budget allows {budget}");
         return Err(Error::Option { name: "expect", reason });
@@ -39,7 +39,9 @@ pub(crate) fn first_table(options: &Options, birth: u64) -> Result<Table> {
 
 /// Home lines that the table after `view`'s active one should have: if that is, or soon will be, full, or
 /// else because of its age.
-pub(crate) fn next_lines(view: &View, is_full: bool, memory_budget: u64) -> u64 {
+///
+/// It has room for twice the leases that are held: they are all stated in it again.
+pub(crate) fn next_lines(view: &View, is_full: bool, leases: u64, memory_budget: u64) -> u64 {
     let slots = view.active.slots();
     let held = view.ids() + view.active.slots_rotate().saturating_sub(slots);
     let (ids, floor) = match is_full {
@@ -48,12 +50,32 @@ pub(crate) fn next_lines(view: &View, is_full: bool, memory_budget: u64) -> u64 
         true => (held / 4 * 3, FIRST_LINES),
     };
     let floor = floor.min(view.active.home_lines());
-    lines_for(ids, LOAD_ROTATE_PERCENT).max(floor).min(budget_lines(memory_budget))
+    lines_for(ids, LOAD_ROTATE_PERCENT).max(floor).max(lease_lines(leases)).min(budget_lines(memory_budget))
+}
+
+/// Lines in which so many leases can be stated without filling the table.
+pub(crate) fn lease_lines(leases: u64) -> u64 {
+    if leases == 0 { 0 } else { lines_for(leases.saturating_mul(2), LOAD_ROTATE_PERCENT) }
+}
+
+/// How many leases a store with this budget can hold: what [`lease_lines`] finds room for.
+pub(crate) fn leases_max(memory_budget: u64) -> u64 {
+    budget_lines(memory_budget) * SLOTS_PER_LINE * LOAD_ROTATE_PERCENT / 100 / 2
+}
+
+/// Bytes of a table with so many home lines, and of the filter that it gets when it is full.
+pub(crate) fn bytes_with_filter(lines: u64) -> u64 {
+    bytes_for(lines) + filter_bytes(lines.saturating_mul(SLOTS_PER_LINE) * LOAD_LIMIT_PERCENT / 100)
+}
+
+/// Bytes of a filter for so many IDs.
+pub(crate) fn filter_bytes(ids: u64) -> u64 {
+    ids.saturating_mul(u64::from(FILTER_BITS_PER_KEY)).div_ceil(8) + 32
 }
 
 /// Lines of the largest table that growth makes under a budget.
 pub(crate) fn budget_lines(memory_budget: u64) -> u64 {
-    memory_budget / BUDGET_PARTS_PER_TABLE / bytes_for(LINES_MIN) * LINES_MIN
+    memory_budget / BUDGET_PARTS_PER_TABLE / bytes_with_filter(LINES_MIN) * LINES_MIN
 }
 
 /// The tick at which a table that becomes active at tick `now` is rotated because of its age.

@@ -83,7 +83,9 @@ impl Structure {
         if self.background(core)? {
             return Ok(Progress::Worked);
         }
-        core.leases.sweep(core.clock.now());
+        if core.leases.is_half_full() {
+            core.leases.sweep(core.clock.now());
+        }
         Ok(if self.succession.is_drained() { Progress::Idle } else { Progress::Waiting })
     }
 
@@ -123,8 +125,15 @@ impl Structure {
         {
             return Ok(Progress::Idle);
         }
-        if view.closing.is_some() || view.older.len() >= FROZEN_LIMIT {
+        if view.closing.is_some() {
             return Ok(Progress::Waiting);
+        }
+        if view.older.len() >= FROZEN_LIMIT {
+            if self.merge_or_begin(core)? {
+                return Ok(Progress::Worked);
+            }
+            core.full_at.set(view.number + 1);
+            return Ok(Progress::Idle);
         }
         let spare = self.spare.take();
         core.counters.memory_spare.set(0);
@@ -152,15 +161,15 @@ impl Structure {
     /// Memory for the next table, as much as the budget allows; `None` when that is nothing worth having.
     fn reserve_within_budget(&mut self, core: &Core, view: &View) -> Result<Option<Region<Line>>> {
         let is_full = view.active.slots() >= view.active.slots_rotate();
-        let wanted = growth::next_lines(view, is_full, core.memory_budget);
-        let mut memory_bytes = core.memory_bytes(view);
-        if core.when_full == WhenFull::ForgetOldest && memory_bytes + bytes_for(wanted) > core.memory_budget {
-            let excess = memory_bytes + bytes_for(wanted) - core.memory_budget;
-            memory_bytes -= self.forget_oldest(core, excess)?;
+        let wanted = growth::next_lines(view, is_full, core.leases.held(), core.memory_budget);
+        let mut promised = core.memory_promised(view);
+        let needed = growth::bytes_with_filter(wanted);
+        if core.when_full == WhenFull::ForgetOldest && promised + needed > core.memory_budget {
+            promised -= self.forget_oldest(core, promised + needed - core.memory_budget)?;
         }
-        let room = core.memory_budget.saturating_sub(memory_bytes);
-        let lines = wanted.min(room / bytes_for(LINES_MIN) * LINES_MIN);
-        let least = wanted.min(LINES_MIN);
+        let room = core.memory_budget.saturating_sub(promised);
+        let lines = wanted.min(room / growth::bytes_with_filter(LINES_MIN) * LINES_MIN);
+        let least = wanted.min(LINES_MIN).max(growth::lease_lines(core.leases.held()));
         // Memory that the system refuses is as good as a used-up budget: callers are told, and it is tried
         // again.
         Ok(if lines < least { None } else { reserve(lines).ok() })
@@ -196,7 +205,9 @@ impl Structure {
         if count == 0 {
             return false;
         }
-        self.filter.take_if(|task| task.table.until_max() <= now);
+        if self.filter.take_if(|task| task.table.until_max() <= now).is_some() {
+            core.counters.memory_filter.set(0);
+        }
         self.succession.publish(&core.views, |view| view.older.retain(|older| !is_over(older)));
         core.counters.tables_expired.add(count as u64);
         true
@@ -243,8 +254,8 @@ impl Structure {
         if view.closing.is_some() || !is_near {
             return false;
         }
-        let wanted = growth::next_lines(&view, true, core.memory_budget);
-        if core.memory_bytes(&view) + bytes_for(wanted) > core.memory_budget {
+        let wanted = growth::next_lines(&view, true, core.leases.held(), core.memory_budget);
+        if core.memory_promised(&view) + growth::bytes_with_filter(wanted) > core.memory_budget {
             return false;
         }
         let Ok(lines) = reserve(wanted) else { return false };
@@ -277,6 +288,7 @@ impl Structure {
                 older.filter = Some(Arc::clone(&filter));
             }
         });
+        core.counters.memory_filter.set(0);
         Ok(true)
     }
 
@@ -287,6 +299,7 @@ impl Structure {
         let Some(older) = view.older.iter().find(is_lacking) else { return Ok(None) };
         let table = Arc::clone(&older.table);
         let builder = BloomBuilder::new(table.facts().max(1), FILTER_BITS_PER_KEY)?;
+        core.counters.memory_filter.set(builder.memory_bytes());
         Ok(Some(FilterTask { table, builder, next_line: 0 }))
     }
 

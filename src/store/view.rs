@@ -243,8 +243,8 @@ impl Older {
             // The table is being filled, and has just the IDs that it answers for.
             return self.table.facts();
         }
-        let share = u128::from(u64::MAX - self.hi_first);
-        u64::try_from((u128::from(self.table.facts()) * share) >> 64).unwrap_or(u64::MAX) + 1
+        let share = (1_u128 << 64) - u128::from(self.hi_first);
+        u64::try_from((u128::from(self.table.facts()) * share) >> 64).unwrap_or(u64::MAX)
     }
 
     #[inline]

@@ -48,7 +48,7 @@ pub(crate) struct Table {
     slots_limit: u64,
     count_step_shift: u32,
     crowded: Counter,
-    lines_uncharged: Counter,
+    lines_released: Counter,
 }
 
 /// What one group of threads has put into a table.
@@ -132,7 +132,7 @@ impl Table {
             slots_limit: (slots * LOAD_LIMIT_PERCENT / 100).max(1),
             count_step_shift,
             crowded: Counter::default(),
-            lines_uncharged: Counter::default(),
+            lines_released: Counter::default(),
         }
     }
 
@@ -244,6 +244,11 @@ impl Table {
         self.slots_rotate
     }
 
+    /// Slots in use above which the table takes no new key.
+    pub(crate) fn slots_limit(&self) -> u64 {
+        self.slots_limit
+    }
+
     /// Slots in use that hold a fact, or have held a claim.
     pub(crate) fn facts(&self) -> u64 {
         self.slots().saturating_sub(self.slots_undecided.get())
@@ -262,7 +267,7 @@ impl Table {
     /// The tick that the version of a stamp in this table stands for.
     #[inline]
     pub(crate) fn until(&self, stamp: Stamp) -> u64 {
-        self.birth + u64::from(stamp.version())
+        self.birth.saturating_add(u64::from(stamp.version()))
     }
 
     /// A stamp of this table that says `state` until tick `until`; `None` when the table is too old to say
@@ -275,7 +280,7 @@ impl Table {
 
     /// Bytes of memory that are charged for the table.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.lines.len() as u64).saturating_sub(self.lines_uncharged.get()) * LINE_BYTES
+        (self.lines.len() as u64).saturating_sub(self.lines_released.get()) * LINE_BYTES
     }
 }
 
@@ -334,15 +339,11 @@ impl Table {
         true
     }
 
-    /// Charges a table that is being filled in the order of `hi` for its lines up to the home of `hi` only.
-    pub(crate) fn charge_up_to(&self, hi: u64) {
-        self.lines_uncharged.set(if hi == u64::MAX { 0 } else { (self.lines.len() - self.home(hi)) as u64 });
-    }
-
     /// Gives back the memory of all lines before the home of `hi`, which nobody may look at any more.
     pub(crate) fn release_below(&self, hi: u64) {
-        let released = self.lines.release(0, self.home(hi));
-        self.lines_uncharged.raise(released as u64 / LINE_BYTES);
+        let (from, until) = (self.lines_released.get(), self.home(hi));
+        let released = self.lines.release(usize::try_from(from).unwrap_or(usize::MAX), until);
+        self.lines_released.add(released as u64 / LINE_BYTES);
     }
 
     /// A planted fault for the models: what an abort must never do.

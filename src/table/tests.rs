@@ -126,18 +126,6 @@ fn count_asks_for_rotation_at_the_load_and_reports_crowding() {
 }
 
 #[test]
-fn merged_table_is_charged_for_what_is_filled() {
-    let table = table(1 << 16);
-    let whole = table.bytes();
-    table.charge_up_to(0);
-    assert_eq!(table.bytes(), 0);
-    table.charge_up_to(1 << 63);
-    assert_eq!(table.bytes(), whole / 2 - SPARE_LINES * LINE_BYTES / 2);
-    table.charge_up_to(u64::MAX);
-    assert_eq!(table.bytes(), whole);
-}
-
-#[test]
 fn version_out_of_range_has_no_stamp() {
     let born_late = Table::new(reserve(1).unwrap(), 1000);
     let until = 1000 + u64::from(VERSION_MAX);
