@@ -11,12 +11,16 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::limits::ROTATE_MS_MIN;
+use crate::limits::{ROTATE_MS_MIN, WINDOW_MS_MAX};
 use crate::options::Window;
 use crate::stamp::VERSION_MAX;
 
 /// The longest window in ticks: half of what a version holds.
 const WINDOW_TICKS_MAX: u64 = (VERSION_MAX as u64).div_ceil(2);
+
+/// The latest present: later times count as this one, at which time stands still and no window ends. It leaves
+/// room for a deadline behind it.
+const TIME_MS_MAX: u64 = u64::MAX - 4 * WINDOW_MS_MAX;
 
 /// The present of one call, and the end of the window that it would begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +97,7 @@ impl Span {
         };
         Ok(Moment {
             now: self.tick_at(now),
-            deadline: self.tick_after(now.as_millis().saturating_add(length_ms).saturating_add(lag_ms)),
+            deadline: self.tick_after(now.as_millis().min(TIME_MS_MAX) + length_ms + lag_ms),
             slides: matches!(self.window, Window::Sliding(_)),
         })
     }
@@ -101,7 +105,7 @@ impl Span {
     /// The tick that `now` lies in.
     #[inline]
     pub(crate) fn tick_at(&self, now: Timestamp) -> u64 {
-        now.as_millis() >> self.tick_shift
+        now.as_millis().min(TIME_MS_MAX) >> self.tick_shift
     }
 
     /// The first tick that begins at or after `ms`.
@@ -200,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_at_the_end_of_time_saturate() {
+    fn time_stands_still_at_its_end() {
         let span = Span::new(Window::Fixed(Duration::from_secs(86_400)), None);
         let moment = span.moment(at(u64::MAX), 0, None).unwrap();
-        assert!(moment.deadline >= moment.now);
+        assert!(moment.deadline > moment.now);
     }
 }

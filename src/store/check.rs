@@ -79,7 +79,7 @@ impl View {
                 Ok(Verdict::Duplicate)
             }
             fact => {
-                let until = moment.deadline.max(fact.floor() + 1);
+                let until = moment.deadline.max(fact.floor().saturating_add(1));
                 self.record(key, &place, State::Seen, until, recorded)?;
                 Ok(Verdict::FirstSeen)
             }

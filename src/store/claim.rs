@@ -85,7 +85,7 @@ impl Engine {
             if shard.live(key, now).is_some() {
                 return Ok(Ok(Verdict::InFlight));
             }
-            let until = moment.deadline.max(fact.floor() + 1);
+            let until = moment.deadline.max(fact.floor().saturating_add(1));
             view.record(key, &place, State::Seen, until, recorded)?;
             core.leases.end(shard, key);
             Ok(Ok(Verdict::FirstSeen))
@@ -105,7 +105,7 @@ impl Engine {
                 core.leases.end(shard, key);
                 return Ok(Err(Error::LeaseLost { attempt: token.attempt() }));
             }
-            let until = moment.deadline.max(fact.floor() + 1);
+            let until = moment.deadline.max(fact.floor().saturating_add(1));
             view.record(key, &place, State::Seen, until, recorded)?;
             core.leases.end(shard, key);
             Ok(Ok(()))

@@ -65,12 +65,13 @@ pub(crate) fn leases_max(memory_budget: u64) -> u64 {
 
 /// Bytes of a table with so many home lines, and of the filter that it gets when it is full.
 pub(crate) fn bytes_with_filter(lines: u64) -> u64 {
-    bytes_for(lines) + filter_bytes(lines.saturating_mul(SLOTS_PER_LINE) * LOAD_LIMIT_PERCENT / 100)
+    bytes_for(lines)
+        .saturating_add(filter_bytes(lines.saturating_mul(SLOTS_PER_LINE * LOAD_LIMIT_PERCENT) / 100))
 }
 
 /// Bytes of a filter for so many IDs.
 pub(crate) fn filter_bytes(ids: u64) -> u64 {
-    ids.saturating_mul(u64::from(FILTER_BITS_PER_KEY)).div_ceil(8) + 32
+    ids.saturating_mul(u64::from(FILTER_BITS_PER_KEY)).div_ceil(8).saturating_add(32)
 }
 
 /// Lines of the largest table that growth makes under a budget.

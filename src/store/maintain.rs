@@ -13,7 +13,7 @@
 
 use crate::bloom::{Bloom, BloomBuilder};
 use crate::error::Result;
-use crate::limits::{FILTER_BITS_PER_KEY, FROZEN_LIMIT, LINES_MIN, LINES_PER_STEP};
+use crate::limits::{FILTER_BITS_PER_KEY, FROZEN_LIMIT, FROZEN_MAX, LINES_MIN, LINES_PER_STEP};
 use crate::options::WhenFull;
 use crate::stamp::State;
 use crate::sync::Arc;
@@ -89,14 +89,18 @@ impl Structure {
         Ok(if self.succession.is_drained() { Progress::Idle } else { Progress::Waiting })
     }
 
-    /// The least that a caller without a maintenance thread needs to go on in a full table.
+    /// What a caller without a maintenance thread needs to go on in a full table: a rotation, and now and
+    /// then the filters and merges that nobody has stepped.
     pub(crate) fn rotate_if_due(&mut self, core: &Core) -> Result<()> {
         self.succession.reap();
-        if !self.freeze(core) && !self.expire(core) && self.rotate(core)? == Progress::Waiting {
-            // For a grace period, or for the number of frozen tables to go down.
-            self.background(core)?;
+        if self.freeze(core) || self.expire(core) || self.carry(core) {
+            return Ok(());
         }
-        Ok(())
+        let unfiltered = core.views.load().older.iter().filter(|older| older.filter.is_none()).count();
+        if unfiltered > FROZEN_MAX {
+            while self.background(core)? {}
+        }
+        self.rotate(core).map(drop)
     }
 
     /// Turns the closing table into a frozen one once nobody can decide in it any more.

@@ -63,7 +63,7 @@ impl View {
             // Nothing was seen, or it was over before this table was born: reads back as nothing.
             Stamp::new(State::Pending, 0)
         } else {
-            self.active.stamp(State::Pending, floor + 1).ok_or(Retry::Outdated)?
+            self.active.stamp(State::Pending, floor.saturating_add(1)).ok_or(Retry::Outdated)?
         };
         match place {
             Place::Slot(_, found) if found.state() == State::Pending => Ok(()),

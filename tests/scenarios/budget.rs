@@ -107,8 +107,8 @@ fn loop_until_refused(store: &Store, mut next: u64) -> u64 {
     }
 }
 
-/// Moving a known ID's window needs a place in the table that has none left. Answering `Duplicate` all the same
-/// would end the window early, so such an ID is refused, and never called new.
+/// Moving a known ID's window needs a place in the table that has none left. Answering `Duplicate` all the
+/// same would end the window early, so such an ID is refused, and never called new.
 #[test]
 fn full_store_with_a_sliding_window_never_calls_a_known_id_new() {
     let (store, clock) = store_with_clock(Window::Sliding(hours(1)), small(Maintenance::Thread));
