@@ -4,6 +4,8 @@
 //! `FIRSTSEEN_BENCH_ROUNDS` the rounds (5). Taking turns every 2^16 IDs lets both sides see the same noise
 //! of a shared machine. Every answer is checked.
 
+#![expect(clippy::cast_possible_truncation, reason = "random numbers are cut to size on purpose")]
+
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -252,6 +254,9 @@ fn two_threads(ids: &[Id], ratios: &mut Ratios) {
     ratios.add("two threads / one, all duplicate (rate; at least)", 1.8, dup_one.0 / dup_two.0);
 }
 
+/// Measures one or more ratios over a stream of IDs.
+type Case = fn(&[Id], &mut Ratios);
+
 fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
     let number = |name: &str, default| {
@@ -260,7 +265,7 @@ fn main() {
     let keys = number("FIRSTSEEN_BENCH_KEYS", if is_test { 100_000 } else { 10_000_000 });
     let rounds = number("FIRSTSEEN_BENCH_ROUNDS", if is_test { 1 } else { 5 });
     let only = std::env::var("FIRSTSEEN_BENCH_ONLY").unwrap_or_default();
-    let cases: [(&str, fn(&[Id], &mut Ratios)); 5] = [
+    let cases: [(&str, Case); 5] = [
         ("one_thread", one_thread),
         ("mixed", mixed),
         ("growth", growth),

@@ -212,7 +212,8 @@ impl Bloom {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use crate::fingerprint::{Hash, Hasher, Secret};

@@ -177,7 +177,7 @@ impl Shard {
 }
 
 fn shard_index(key: Fingerprint) -> usize {
-    (key.hi() % LEASE_SHARDS as u64) as usize
+    usize::try_from(key.hi() % LEASE_SHARDS as u64).unwrap_or(0)
 }
 
 /// Takes the low half of a fingerprint, which is evenly spread already, as its hash.
@@ -200,7 +200,8 @@ impl Hasher for LoHasher {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

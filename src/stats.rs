@@ -49,7 +49,8 @@ pub(crate) fn collision_probability(ids: u64) -> f64 {
     (ids * (ids - 1.0).max(0.0) / 2.0_f64.powi(129)).min(1.0)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -18,8 +18,9 @@ use crate::stamp::VERSION_MAX;
 /// The longest window in ticks: half of what a version holds.
 const WINDOW_TICKS_MAX: u64 = (VERSION_MAX as u64).div_ceil(2);
 
-/// The latest present: later times count as this one, at which time stands still and no window ends. It leaves
-/// room for a deadline behind it.
+/// The latest present: later times count as this one, at which time stands still and no window ends.
+///
+/// It leaves room for a deadline behind it.
 const TIME_MS_MAX: u64 = u64::MAX - 4 * WINDOW_MS_MAX;
 
 /// The present of one call, and the end of the window that it would begin.
@@ -138,7 +139,8 @@ fn millis_up(length: Duration) -> u64 {
     whole.saturating_add(u64::from(rest))
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

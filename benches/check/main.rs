@@ -5,6 +5,8 @@
 //! a contestant that miscounts panics. One iteration is the whole stream, so the time of an element is that
 //! of a stream divided by its length.
 
+#![expect(clippy::cast_possible_truncation, reason = "random numbers are cut to size on purpose")]
+
 mod contestants;
 mod streams;
 

@@ -181,7 +181,8 @@ fn shift(bytes: &mut [u8], start: usize, end: usize, target: usize) -> usize {
     end - start
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

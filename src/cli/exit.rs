@@ -98,7 +98,8 @@ pub(super) fn report(outcome: Result<(), Failure>) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

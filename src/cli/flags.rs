@@ -132,7 +132,8 @@ pub(super) const FILTER_FLAGS: &[Flag] = &[
     Flag { id: FlagId::Version, long: "version", short: Some('V'), value: None, help: &["the version"] },
 ];
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

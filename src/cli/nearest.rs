@@ -32,7 +32,8 @@ fn edits(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

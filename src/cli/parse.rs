@@ -158,7 +158,8 @@ fn malformed(error: lexopt::Error) -> Failure {
     })
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

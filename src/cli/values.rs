@@ -58,7 +58,8 @@ fn scaled(digits: &str, factor: u64) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -57,7 +57,8 @@ fn round_function(half: u64, round: usize, secret: &[u8; SECRET_BYTES]) -> u64 {
     xxh3_64_with_secret(&half.to_le_bytes(), &secret[start..start + WINDOW_BYTES])
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 pub(super) mod tests {
     use super::super::tests::{random_word, secret_bytes_of};
     use super::*;

@@ -22,7 +22,8 @@
 mod exact;
 mod hasher;
 mod secret;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 use std::fmt;

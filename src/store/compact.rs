@@ -111,7 +111,8 @@ impl Merge {
         }
         let filter =
             if last == u64::MAX { self.filter.take().map(|filter| Arc::new(filter.build())) } else { None };
-        let number = succession.publish(&core.views, |view| self.advance_frontier(view, last, filter));
+        let number =
+            succession.publish(&core.views, |view| self.advance_frontier(view, last, filter.as_ref()));
         core.counters.memory_merge.set(self.filter.as_ref().map_or(0, BloomBuilder::memory_bytes));
         if last == u64::MAX {
             core.counters.merges.add(1);
@@ -161,7 +162,7 @@ impl Merge {
     }
 
     /// Lets the merged table answer up to `last` and its sources from there on.
-    fn advance_frontier(&self, view: &mut View, last: u64, filter: Option<Arc<Bloom>>) {
+    fn advance_frontier(&self, view: &mut View, last: u64, filter: Option<&Arc<Bloom>>) {
         let is_source =
             |table: &Arc<Table>| Arc::ptr_eq(table, &self.newer) || Arc::ptr_eq(table, &self.older);
         if self.frontier == 0 {
@@ -173,7 +174,7 @@ impl Merge {
         for older in &mut view.older {
             if Arc::ptr_eq(&older.table, &self.merged) {
                 older.hi_last = last;
-                older.filter.clone_from(&filter);
+                older.filter = filter.cloned();
             } else if is_source(&older.table) {
                 older.hi_first = last.saturating_add(1);
             }

@@ -38,8 +38,8 @@ pub struct Lease {
 }
 
 impl Claim {
-    pub(crate) fn new(engine: &Arc<Engine>, claimed: Claimed) -> Claim {
-        match claimed {
+    pub(crate) fn new(engine: &Arc<Engine>, claimed: &Claimed) -> Claim {
+        match *claimed {
             Claimed::Leased(token) => {
                 Claim::Leased(Lease { engine: Arc::clone(engine), token, is_held: true })
             }
@@ -127,7 +127,6 @@ impl ClaimBatch {
     }
 
     /// All outcomes, one for each ID.
-    #[must_use]
     pub fn claims(&self) -> &[Claim] {
         &self.claims
     }

@@ -12,7 +12,8 @@ mod held;
 mod maintain;
 mod pending;
 mod succession;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 mod view;
 
@@ -302,7 +303,7 @@ impl Store {
 
     fn claim_fingerprint(&self, key: Fingerprint, lease: Duration) -> Result<Claim> {
         let claimed = self.engine.claim(key, lease, self.engine.moment(None)?)?;
-        Ok(Claim::new(&self.engine, claimed))
+        Ok(Claim::new(&self.engine, &claimed))
     }
 }
 

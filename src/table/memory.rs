@@ -185,7 +185,8 @@ pub(crate) fn prefetch<T>(place: &T) {
     let _ = place;
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use crate::sync::Ordering;

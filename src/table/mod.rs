@@ -18,7 +18,8 @@ mod line;
 mod memory;
 #[cfg(all(test, loom))]
 mod models;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
 pub(crate) use memory::{Region, prefetch};
@@ -102,15 +103,16 @@ pub(crate) fn bytes_for(home_lines: u64) -> u64 {
 /// [`Error::System`](crate::Error::System) when there is none.
 pub(crate) fn reserve(home_lines: u64) -> Result<Region<Line>> {
     let lines = home_lines.saturating_add(SPARE_LINES);
-    Region::zeroed(usize::try_from(lines).unwrap_or(usize::MAX))
+    Region::zeroed(to_index(lines))
 }
 
 /// Touches the lines `from..until` of memory that is not in use yet, so that nobody waits for the system
 /// later.
 pub(crate) fn touch(lines: &Region<Line>, from: u64, until: u64) {
     let step = 4096 / LINE_BYTES;
-    for index in (from..until.min(lines.len() as u64)).step_by(step as usize) {
-        lines[index as usize].stamp(0).put(Stamp::UNDECIDED);
+    let (from, until) = (to_index(from), to_index(until).min(lines.len()));
+    for line in lines[from.min(until)..until].iter().step_by(to_index(step)) {
+        line.stamp(0).put(Stamp::UNDECIDED);
     }
 }
 
@@ -138,6 +140,7 @@ impl Table {
 
     /// Home line of every key with this `hi`.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "less than the number of lines, which is a usize")]
     fn home(&self, hi: u64) -> usize {
         ((u128::from(hi) * u128::from(self.home_lines)) >> 64) as usize
     }
@@ -298,8 +301,8 @@ impl Table {
 
     /// All keys whose slot is in lines `from..until`, with their facts.
     pub(crate) fn slots_in(&self, from: u64, until: u64) -> impl Iterator<Item = (Fingerprint, Stamp)> {
-        let end = (until as usize).min(self.lines.len());
-        let lines = &self.lines[(from as usize).min(end)..end];
+        let end = to_index(until).min(self.lines.len());
+        let lines = &self.lines[to_index(from).min(end)..end];
         lines.iter().enumerate().flat_map(|(index, line)| {
             // What the caller does with a key keeps the processor from running ahead by itself.
             if let Some(ahead) = lines.get(index + 16) {
@@ -342,7 +345,7 @@ impl Table {
     /// Gives back the memory of all lines before the home of `hi`, which nobody may look at any more.
     pub(crate) fn release_below(&self, hi: u64) {
         let (from, until) = (self.lines_released.get(), self.home(hi));
-        let released = self.lines.release(usize::try_from(from).unwrap_or(usize::MAX), until);
+        let released = self.lines.release(to_index(from), until);
         self.lines_released.add(released as u64 / LINE_BYTES);
     }
 
@@ -359,4 +362,10 @@ impl Table {
 }
 
 /// Longest walk of a probe, in lines.
+#[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const WALK_LINES: usize = SPARE_LINES as usize + 1;
+
+/// A number of lines as an index; what does not fit is beyond any table.
+fn to_index(lines: u64) -> usize {
+    usize::try_from(lines).unwrap_or(usize::MAX)
+}

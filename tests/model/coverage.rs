@@ -1,5 +1,6 @@
-//! What has happened over all sequences of a run: a model that never rotates a table proves nothing about
-//! rotation.
+//! What has happened over all sequences of a run.
+//!
+//! A model that never rotates a table proves nothing about rotation.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

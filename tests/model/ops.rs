@@ -110,7 +110,7 @@ pub(crate) fn sequences() -> impl Strategy<Value = Vec<Op>> {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => id().prop_map(Op::Check),
-        3 => (id(), length(), any::<bool>()).prop_map(|(id, length, is_back)| Op::CheckAt(id, length, is_back)),
+        3 => (id(), length(), any::<bool>()).prop_map(|(id, time, is_back)| Op::CheckAt(id, time, is_back)),
         3 => (id(), length()).prop_map(|(id, length)| Op::CheckWith(id, length)),
         4 => ids().prop_map(Op::CheckBatch),
         2 => ids().prop_map(Op::CheckFingerprints),

@@ -65,7 +65,7 @@ fn report(took: &mut [Duration], stats: &Stats) {
     took.sort_unstable();
     let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize];
     let line = format!(
-        "growth: {IDS} IDs, median call {:?}, p99.9 {:?}, longest {:?}, {} bytes an ID at the peak, {} at rest, \
+        "growth: {IDS} IDs, median {:?}, p99.9 {:?}, longest {:?}, {} bytes an ID at the peak, {} at rest, \
          {} stalls",
         at(0.5),
         at(0.999),
