@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use firstseen::{Verdict, Window};
 
+/// Where time ends: the store takes every later one for this.
+const TIME_MS_MAX: u64 = u64::MAX - (1 << 42);
+
 /// What is known of one ID.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
@@ -137,16 +140,19 @@ impl Model {
         self.leases.len() as u64
     }
 
-    /// Time does not go back.
+    /// Time does not go back, and stands still at its end; in a store that never forgets there is none.
     fn now(&mut self, at_ms: u64) -> u64 {
-        self.latest_ms = self.latest_ms.max(at_ms);
+        if self.window == Window::Forever {
+            return 0;
+        }
+        self.latest_ms = self.latest_ms.max(at_ms).min(TIME_MS_MAX);
         self.latest_ms
     }
 
-    /// How long an ID stays seen; in a store that never forgets, for longer than any sequence lasts.
+    /// How long an ID stays seen.
     fn window_ms(&self) -> u64 {
         match self.window {
-            Window::Forever => u64::MAX / 2,
+            Window::Forever => 1,
             Window::Fixed(length) | Window::Sliding(length) => millis(length),
         }
     }

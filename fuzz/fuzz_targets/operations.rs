@@ -18,10 +18,7 @@ use firstseen::{
 use libfuzzer_sys::fuzz_target;
 
 use model::{Claimed, Model};
-use sequence::{IDS, Operation, Sequence};
-
-/// Where the clock stands in the beginning.
-const START_MS: u64 = 1_000_000;
+use sequence::{IDS, Operation, START_MS, Sequence};
 
 /// Steps of maintenance after which there must be nothing left to do.
 const STEPS_MAX: usize = 10_000;

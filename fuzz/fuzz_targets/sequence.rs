@@ -1,8 +1,7 @@
 //! Bytes as operations: every sequence of bytes is one, and a short change is a short change.
 
-/// Times that a caller may bring end here, about the year 5100: more than any test needs, and the store's
-/// ticks stay far from the end of their type.
-const AT_MS_MAX: u64 = 100_000_000_000_000;
+/// Where the clock stands in the beginning.
+pub const START_MS: u64 = 1_000_000;
 
 /// So many different IDs there are: few, so that they meet again.
 pub const IDS: u8 = 64;
@@ -58,6 +57,16 @@ impl<'a> Sequence<'a> {
         Some(power.saturating_add(u64::from(self.byte()?)).saturating_sub(128))
     }
 
+    /// A point in time: near where the clock begins, or anywhere between 1970 and the end of time.
+    fn at_ms(&mut self) -> Option<u64> {
+        let byte = self.byte()?;
+        if byte < 0x80 {
+            return Some(START_MS + u64::from(byte) * 50);
+        }
+        let power = 1_u64 << (byte % 64);
+        Some(power.wrapping_add(u64::from(self.byte()?)).wrapping_sub(128))
+    }
+
     fn ids(&mut self) -> Option<Vec<u8>> {
         let count = usize::from(self.byte()?) % (BATCH_MAX + 1);
         let (ids, rest) = self.bytes.split_at_checked(count)?;
@@ -73,7 +82,7 @@ impl Iterator for Sequence<'_> {
     fn next(&mut self) -> Option<Operation> {
         Some(match self.byte()? % 16 {
             0..=2 => Operation::Check(self.id()?),
-            3 => Operation::CheckAt(self.id()?, self.length_ms()?.saturating_mul(50).min(AT_MS_MAX)),
+            3 => Operation::CheckAt(self.id()?, self.at_ms()?),
             4 => Operation::CheckWith(self.id()?, self.length_ms()?.max(1)),
             5 => Operation::CheckBatch(self.ids()?),
             6 | 7 => Operation::Claim(self.id()?, self.length_ms()?),

@@ -254,7 +254,7 @@ impl Structure {
         }
         let view = core.views.load();
         let is_near =
-            view.active.slots() >= view.active.slots_rotate() / 5 * 4 && view.ids() > core.ids_expected;
+            view.active.slots() >= view.active.slots_rotate() / 4 * 3 && view.ids() > core.ids_expected;
         if view.closing.is_some() || !is_near {
             return false;
         }
