@@ -141,7 +141,7 @@ impl BloomBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] when there is not that much memory.
+    /// [`Error::System`](crate::Error::System) when there is not that much memory.
     ///
     /// Complexity: one allocation of `keys * bits_per_key / 8` bytes, which are written once.
     pub fn new(keys: u64, bits_per_key: u32) -> Result<Self> {

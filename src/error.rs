@@ -26,14 +26,25 @@ pub enum Error {
     },
     /// The memory budget is used up and the store was told to refuse new IDs then.
     ///
-    /// IDs that are already there are still answered.
+    /// IDs that are already there are still answered, but in a sliding window those that must be written
+    /// anew.
     Full {
         /// The budget of the store in bytes.
         budget_bytes: u64,
         /// What its tables and filters take in bytes.
         memory_bytes: u64,
     },
-    /// The lease is no longer the caller's: it was committed, aborted or taken over by somebody else (G3).
+    /// The IDs are not evenly spread, so tables fill up in one place and can be merged no more.
+    ///
+    /// With hashed IDs that takes somebody who knows the secret; with
+    /// [`Store::check_fingerprints`](crate::Store::check_fingerprints) it means that the fingerprints are
+    /// no digests. IDs that are already there are still answered.
+    Uneven {
+        /// Tables in use.
+        tables: usize,
+    },
+    /// The lease is no longer the caller's: it was committed, aborted or taken over by somebody else, or it
+    /// was over and gave way to another when as many as allowed were held (G3).
     ///
     /// Nothing was changed. The work done under the lease may have been done by somebody else too.
     LeaseLost {
@@ -92,8 +103,13 @@ impl fmt::Display for Error {
             }
             Error::Full { budget_bytes, memory_bytes } => write!(
                 f,
-                "the memory budget of {budget_bytes} bytes is used up ({memory_bytes} bytes in tables and \
+                "the memory budget of {budget_bytes} bytes is used up ({memory_bytes} in tables and \
                  filters): raise it, shorten the window, or let the oldest IDs be forgotten"
+            ),
+            Error::Uneven { tables } => write!(
+                f,
+                "the fingerprints are not evenly spread and fill {tables} tables in one place: use a keyed \
+                 hash, or digests as fingerprints"
             ),
             Error::LeaseLost { attempt } => write!(
                 f,

@@ -69,6 +69,8 @@ pub(crate) struct Leases {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     attempts: Counter,
     held: Counter,
+    /// No lease ends before this time, as far as is known: when to look for some that are over.
+    earliest_end_ms: Counter,
     leases_max: u64,
 }
 
@@ -79,7 +81,13 @@ pub(crate) struct Shard(HashMap<Fingerprint, Holder, BuildHasherDefault<LoHasher
 impl Leases {
     pub(crate) fn new(leases_max: u64) -> Leases {
         let shards = (0..LEASE_SHARDS).map(|_| CachePadded::new(Mutex::new(Shard::default()))).collect();
-        Leases { shards, attempts: Counter::default(), held: Counter::default(), leases_max }
+        Leases {
+            shards,
+            attempts: Counter::default(),
+            held: Counter::default(),
+            earliest_end_ms: Counter::default(),
+            leases_max,
+        }
     }
 
     /// Locks the shard of a key. No I/O and no waiting for other locks happens under it.
@@ -116,6 +124,7 @@ impl Leases {
             }
             self.held.add(1);
         }
+        self.earliest_end_ms.lower(until.as_millis());
         let attempt = self.attempts.add(1);
         shard.0.insert(key, Holder { attempt, until });
         Ok(Token { fingerprint: key, attempt })
@@ -135,13 +144,20 @@ impl Leases {
 
     /// Forgets leases that are over: their holders are refused from now on. Returns how many.
     ///
-    /// The caller holds the lock of no shard.
+    /// The caller holds the lock of no shard. Looks at nothing while no lease can be over, so that claims at
+    /// the limit do not search in vain.
     pub(crate) fn sweep(&self, now: Timestamp) -> u64 {
+        if now.as_millis() < self.earliest_end_ms.get() {
+            return 0;
+        }
+        self.earliest_end_ms.set(u64::MAX);
         let mut dropped = 0;
         for shard in &self.shards {
             let mut shard = shard.lock();
             let before = shard.0.len();
             shard.0.retain(|_, holder| holder.until > now);
+            let earliest = shard.0.values().map(|holder| holder.until.as_millis()).min();
+            self.earliest_end_ms.lower(earliest.unwrap_or(u64::MAX));
             dropped += (before - shard.0.len()) as u64;
         }
         self.held.sub(dropped);

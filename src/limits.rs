@@ -60,6 +60,10 @@ pub(crate) const FROZEN_MAX: usize = 4;
 /// Frozen tables that a view may list: a batch keeps one candidate bit for each.
 pub(crate) const FROZEN_LIMIT: usize = 32;
 
+/// Frozen tables from which on no other table is made active: the closing one and one that is being merged
+/// may still join them.
+pub(crate) const FROZEN_ROTATE_MAX: usize = FROZEN_LIMIT - 2;
+
 /// Bits a key in a Bloom filter.
 pub(crate) const FILTER_BITS_PER_KEY: u32 = 12;
 

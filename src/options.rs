@@ -124,7 +124,8 @@ impl Options {
 
     /// Bytes that tables and filters may take together, at least 1 MiB; 4 GiB without this option.
     ///
-    /// About 30 to 60 bytes an ID are used. What happens at the limit: [`Options::when_full`].
+    /// About 30 to 60 bytes an ID are used, 70 in the smallest stores. What happens at the limit:
+    /// [`Options::when_full`].
     #[must_use]
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = bytes;

@@ -40,6 +40,12 @@ impl Counter {
         }
     }
 
+    /// Lowers to at most `value`.
+    pub(crate) fn lower(&self, value: u64) {
+        // Relaxed: see `add`.
+        self.0.fetch_min(value, StdOrdering::Relaxed);
+    }
+
     /// Overwrites.
     pub(crate) fn set(&self, value: u64) {
         // Relaxed: see `add`.
@@ -147,7 +153,9 @@ mod std_side {
         /// Whether no call holds it any more; what those calls wrote is visible then.
         pub(crate) fn is_released(&mut self) -> bool {
             // The swap has turned every reader's claim into a counted one, so the count is exact, and
-            // `get_mut` reads it with Acquire against the Release of the last drop.
+            // `get_mut` reads it with Acquire against the Release of the last drop. A guard that was given
+            // back before the swap is covered as well: arc-swap pays debts with at least Acquire when it
+            // finds them paid (its versions 1.9).
             Arc::get_mut(&mut self.0).is_some()
         }
     }

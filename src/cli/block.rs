@@ -39,6 +39,12 @@ impl Block {
         self.ends.len()
     }
 
+    /// The records without their terminators.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..end - 1])
+    }
+
     /// How many bytes of input its whole records are.
     pub(super) fn input_bytes(&self) -> usize {
         self.whole() - self.terminators_added

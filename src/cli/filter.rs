@@ -23,6 +23,8 @@ use firstseen::{Clock, Store, Verdict};
 use super::block::Block;
 use super::blocks::Blocks;
 use super::exit::Failure;
+use super::forecast;
+use super::input::Input;
 use super::settings::{Format, Settings};
 use super::summary::{self, Counts};
 
@@ -40,16 +42,30 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     }
     let clock = Clock::system();
     let started = clock.now();
-    let store = Store::in_memory(settings.options).map_err(Failure::Store)?;
-    let blocks = Blocks::new(settings.inputs, settings.format);
+    let bytes = settings.inputs.iter().map(Input::bytes).sum::<Option<u64>>().filter(|_| settings.forecasts);
+    let mut blocks = Blocks::new(settings.inputs, settings.format);
+    let mut first = Block::default();
+    let is_begun = blocks.fill(&mut first)?;
+    let expected = bytes.and_then(|bytes| forecast::expected(bytes, first.iter()));
+    let options = expected.map_or(settings.options.clone(), |ids| settings.options.clone().expect(ids));
+    let store = Store::in_memory(options).map_err(Failure::Store)?;
     let sieve =
         Sieve { store: &store, format: settings.format, verdicts: Vec::new(), counts: Counts::default() };
-    let counts = pass_on(blocks, sieve, &mut io::stdout().lock())?;
+    let first = is_begun.then_some(first);
+    let counts = pass_on(first, blocks, sieve, &mut io::stdout().lock())?;
     summary::print(settings.report, &counts, &store.stats(), clock.now().saturating_since(started));
     Ok(())
 }
 
-fn pass_on(blocks: Blocks, mut sieve: Sieve<'_>, output: &mut impl Write) -> Result<Counts, Failure> {
+/// Passes on the first block, and all that follow it; there are none if there is no first one.
+fn pass_on(
+    first: Option<Block>,
+    blocks: Blocks,
+    mut sieve: Sieve<'_>,
+    output: &mut impl Write,
+) -> Result<Counts, Failure> {
+    let Some(mut first) = first else { return Ok(sieve.counts) };
+    sieve.pass(&mut first, output)?;
     let (filled_sender, filled) = channel();
     let (emptied, emptied_receiver) = channel();
     for _ in 0..BLOCKS {

@@ -52,6 +52,15 @@ impl Input {
         Ok(())
     }
 
+    /// How many bytes the input has, if it is a regular file.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        let metadata = match self {
+            Self::File(path) => fs::metadata(path).ok()?,
+            Self::Stdin => stdin_metadata()?,
+        };
+        metadata.is_file().then_some(metadata.len())
+    }
+
     /// Opens the input.
     ///
     /// # Errors
@@ -82,6 +91,18 @@ impl Input {
     fn is_directory(&self) -> Failure {
         Failure::Input { name: self.name(), reason: "is a directory; name the files in it".to_string() }
     }
+}
+
+#[cfg(unix)]
+fn stdin_metadata() -> Option<fs::Metadata> {
+    use std::os::fd::AsFd as _;
+    let stdin = io::stdin().as_fd().try_clone_to_owned().ok()?;
+    File::from(stdin).metadata().ok()
+}
+
+#[cfg(not(unix))]
+fn stdin_metadata() -> Option<fs::Metadata> {
+    None
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod blocks;
 mod exit;
 mod filter;
 mod flags;
+mod forecast;
 mod help;
 mod input;
 mod nearest;

@@ -17,6 +17,8 @@ pub(super) struct Settings {
     pub(super) inputs: Vec<Input>,
     pub(super) format: Format,
     pub(super) options: Options,
+    /// Whether the number of new records may be guessed: the user set no bound that a guess could break.
+    pub(super) forecasts: bool,
     pub(super) report: Report,
 }
 
@@ -55,13 +57,14 @@ pub(super) fn check(raw: RawFilter) -> Result<Settings, Failure> {
         crlf: raw.crlf,
         bytes_max: value("--max-line", raw.line_max.as_ref(), values::size)?,
     };
+    let forecasts = raw.expect.is_none() && raw.memory.is_none() && raw.window.is_none();
     let report = report(&raw);
     let options = options(&raw)?;
     let mut inputs: Vec<Input> = raw.files.into_iter().map(Input::from_operand).collect();
     if inputs.is_empty() {
         inputs.push(Input::Stdin);
     }
-    Ok(Settings { inputs, format, options, report })
+    Ok(Settings { inputs, format, options, forecasts, report })
 }
 
 fn options(raw: &RawFilter) -> Result<Options, Failure> {

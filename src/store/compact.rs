@@ -43,6 +43,8 @@ pub(crate) struct Merge {
     now: u64,
     /// Whether no table older than these two is left to be hidden by a forgotten fact.
     is_oldest: bool,
+    /// Where IDs have windows a forgotten fact still says how long its ID stays seen when it comes again.
+    is_forever: bool,
     /// Number of the view since which the sources below a frontier are not asked.
     releases: Vec<(u64, u64)>,
 }
@@ -90,6 +92,7 @@ impl Merge {
             next_line: 0,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
             is_oldest: index + 2 == view.older.len(),
+            is_forever: core.span.is_forever(),
             releases: Vec::new(),
         }))
     }
@@ -150,7 +153,7 @@ impl Merge {
             Fact::Forgotten(_) | Fact::Pending(..) => (State::Forgotten, fact.floor()),
             Fact::None => return true,
         };
-        let is_hiding_nothing = state == State::Forgotten && self.is_oldest;
+        let is_hiding_nothing = state == State::Forgotten && self.is_oldest && self.is_forever;
         if until <= self.now || is_hiding_nothing {
             return true;
         }

@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::limits::FROZEN_ROTATE_MAX;
 use crate::options::{Maintenance, Options};
 use crate::sync::{Arc, Mutex, Worker, pause};
 use crate::window::Moment;
@@ -85,8 +86,9 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] when the memory budget allows no other table, [`Error::Poisoned`] when the maintenance
-    /// thread is gone, [`Error::RevisionsUsedUp`] when no later table could state the version either.
+    /// [`Error::Full`] when the memory budget allows no other table, [`Error::Uneven`] when there are too
+    /// many, [`Error::Poisoned`] when the maintenance thread is gone, [`Error::RevisionsUsedUp`] when no
+    /// later table could state the version either.
     #[cold]
     pub(crate) fn make_room(&self, view_number: u64, retry: Retry) -> Result<()> {
         if retry == Retry::Outdated && self.span.is_forever() {
@@ -98,6 +100,9 @@ impl Engine {
                 return Ok(());
             }
             if self.full_at.get() == view_number + 1 {
+                if view.older.len() >= FROZEN_ROTATE_MAX {
+                    return Err(Error::Uneven { tables: view.tables().count() });
+                }
                 let memory_bytes = self.memory_bytes(&view);
                 return Err(Error::Full { budget_bytes: self.memory_budget, memory_bytes });
             }

@@ -13,7 +13,7 @@
 
 use crate::bloom::{Bloom, BloomBuilder};
 use crate::error::Result;
-use crate::limits::{FILTER_BITS_PER_KEY, FROZEN_LIMIT, FROZEN_MAX, LINES_MIN, LINES_PER_STEP};
+use crate::limits::{FILTER_BITS_PER_KEY, FROZEN_MAX, FROZEN_ROTATE_MAX, LINES_MIN, LINES_PER_STEP};
 use crate::options::WhenFull;
 use crate::stamp::State;
 use crate::sync::Arc;
@@ -45,8 +45,8 @@ pub(crate) struct Structure {
     /// Long work in progress: a filter, which new IDs wait for, before a merge.
     filter: Option<FilterTask>,
     merge: Option<Merge>,
-    /// The number of frozen tables at which a merge has failed: it is tried again when the number is another.
-    merges_off_at: usize,
+    /// Whether a merge has found no room: the IDs are not evenly spread, and others would fail as well.
+    has_failed_to_merge: bool,
 }
 
 /// Memory for the next table, touched ahead of need.
@@ -132,7 +132,7 @@ impl Structure {
         if view.closing.is_some() {
             return Ok(Progress::Waiting);
         }
-        if view.older.len() >= FROZEN_LIMIT {
+        if view.older.len() >= FROZEN_ROTATE_MAX {
             if self.merge_or_begin(core)? {
                 return Ok(Progress::Worked);
             }
@@ -313,7 +313,7 @@ impl Structure {
             return Ok(true);
         }
         let view = core.views.load();
-        if self.merges_off_at != view.older.len() {
+        if !self.has_failed_to_merge {
             self.merge = Merge::begin(core, &view)?;
         }
         Ok(self.merge.is_some())
@@ -325,7 +325,7 @@ impl Structure {
         match merge.step(core, &mut self.succession) {
             Step::More => self.merge = Some(merge),
             Step::Done => {}
-            Step::NoRoom => self.merges_off_at = core.views.load().older.len(),
+            Step::NoRoom => self.has_failed_to_merge = true,
         }
         true
     }

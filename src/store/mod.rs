@@ -100,7 +100,9 @@ impl Store {
     /// Checks one ID at a time that the caller brings: for event time and for tests.
     ///
     /// Time in a store does not go back: an event from before the latest time that any call has brought
-    /// counts as of that time, so a window ends late for it, never early (G5).
+    /// counts as of that time, so a window ends late for it, never early (G5). Calls without a time of their
+    /// own and the maintenance bring the clock's, so a replay of old events needs a store whose clock is a
+    /// [`ManualClock`](crate::ManualClock); and a time far in the future ends all windows for good.
     ///
     /// # Errors
     ///
@@ -112,8 +114,8 @@ impl Store {
 
     /// Checks one ID that, if it is new, stays seen for `ttl` instead of the store's window.
     ///
-    /// An ID that was forgotten ([`Store::forget`]) stays seen at least until its earlier window would have
-    /// ended.
+    /// A `ttl` of zero is over at once, or after one tick. An ID that was forgotten ([`Store::forget`])
+    /// stays seen at least until its earlier window would have ended.
     ///
     /// # Errors
     ///
@@ -187,7 +189,7 @@ impl Store {
     }
 
     /// Claims many IDs: the safe way to consume a batch from a broker (claim, do the work, commit,
-    /// acknowledge).
+    /// acknowledge). An ID that comes twice in the batch is in flight the second time.
     ///
     /// # Errors
     ///

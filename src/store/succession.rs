@@ -4,6 +4,7 @@
 //! frozen when no view is held in which it was active, and a frozen one may be read plainly when no view is
 //! held in which it was closing.
 
+use crate::limits::FROZEN_LIMIT;
 use crate::sync::{Published, Retired, is_mutant};
 
 use super::view::View;
@@ -21,6 +22,8 @@ impl Succession {
         view.number += 1;
         let number = view.number;
         change(&mut view);
+        // A candidate bit beyond the last would skip a table, and call what it knows new.
+        assert!(view.older.len() <= FROZEN_LIMIT, "a view of {} frozen tables", view.older.len());
         self.retired.push(views.replace(view));
         number
     }
