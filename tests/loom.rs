@@ -1,7 +1,8 @@
 //! Models of the protocol, checked by loom on the real code: every interleaving within the stated bound.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test --release --test loom`. Tables have one home line here, so
-//! every key meets every other in it, and a table is due for rotation after one key.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test --release --lib --test loom`; `FIRSTSEEN_LOOM_PREEMPTIONS`
+//! raises the bounds for a long run (three callers across a rotation take minutes at 3). Tables have one
+//! home line here, so every key meets every other in it, and a table is due for rotation after one key.
 #![cfg(loom)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -37,6 +38,8 @@ fn explore(name: &'static str, preemptions: usize, body: impl Fn() + Send + Sync
     let runs = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = std::sync::Arc::clone(&runs);
     let mut builder = loom::model::Builder::new();
+    let more = std::env::var("FIRSTSEEN_LOOM_PREEMPTIONS").ok().and_then(|bound| bound.parse().ok());
+    let preemptions = preemptions.max(more.unwrap_or(0));
     builder.preemption_bound = Some(preemptions);
     builder.expect_explicit_explore = false;
     builder.max_branches = 20_000;
