@@ -16,7 +16,8 @@ use crate::bloom::{Bloom, BloomBuilder};
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::limits::{
-    BUDGET_PARTS_FORGOTTEN, FILTER_BITS_PER_KEY, FROZEN_MAX, LINES_PER_STEP, LOAD_MERGED_PERCENT,
+    BUDGET_PARTS_FORGOTTEN, FILTER_BITS_PER_KEY, FROZEN_MAX, FROZEN_MAX_WINDOWED, LINES_PER_STEP,
+    LOAD_MERGED_PERCENT,
 };
 use crate::options::WhenFull;
 use crate::stamp::{Stamp, State, VERSION_MAX};
@@ -65,7 +66,7 @@ impl Merge {
     pub(crate) fn begin(core: &Core, view: &View) -> Result<Option<Merge>> {
         let is_full = core.full_at.get() == view.number + 1;
         // Tables with a window go as a whole when they are over; merging them would only keep them longer.
-        let count_max = if core.span.is_forever() { FROZEN_MAX } else { FROZEN_MAX * 4 };
+        let count_max = if core.span.is_forever() { FROZEN_MAX } else { FROZEN_MAX_WINDOWED };
         if view.older.len() <= count_max && !(is_full && core.span.is_forever()) {
             return Ok(None);
         }
