@@ -1,6 +1,7 @@
 //! The one error type: plain data that says which operation failed and what to do about it.
 
 use std::fmt;
+use std::io;
 
 /// What every fallible call of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -80,11 +81,62 @@ pub enum Error {
     },
     /// One ID was forgotten and seen again more often than a stamp can count (about 5 * 10^8 times).
     RevisionsUsedUp,
-    /// The maintenance thread is gone (it panicked), so the store can grow no more (G6).
+    /// A write, sync, rename or truncation has failed before, or the maintenance thread is gone (it
+    /// panicked): the store takes no more writes (G6). What was answered before holds; open it anew.
     Poisoned {
         /// What was being done when it stopped.
         operation: &'static str,
     },
+    /// The system refused to read or write a file of the store.
+    ///
+    /// After a failed write the store is poisoned: whether this call's IDs are recorded is known once the
+    /// store was opened anew.
+    Io {
+        /// What was asked of the system.
+        operation: &'static str,
+        /// The file, within the store's directory.
+        file: String,
+        /// The kind of refusal.
+        kind: io::ErrorKind,
+        /// The system's own words.
+        message: String,
+    },
+    /// A file of the store is damaged (G4). Nothing was changed.
+    Corrupt {
+        /// The file, within the store's directory.
+        file: String,
+        /// Where the damage was found, in bytes from the start of the file.
+        offset: u64,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// A file of the store has a format that this version does not know. Nothing was changed.
+    Format {
+        /// The file, within the store's directory.
+        file: String,
+        /// The version of its format.
+        found: u64,
+        /// The latest version that is known.
+        known: u64,
+    },
+    /// Somebody else, in this process or another, has the store open (G9).
+    Locked {
+        /// Where the store is.
+        place: String,
+    },
+    /// The store was created with another value of an option that cannot change, or with another secret.
+    Mismatch {
+        /// The option.
+        name: &'static str,
+        /// The value that the store was created with.
+        stored: String,
+        /// The value that was given now.
+        given: String,
+    },
+    /// The process was forked after the store was opened: the child can't use it.
+    Forked,
     /// The system refused something the store needs: memory, random numbers, a thread.
     System {
         /// What was asked of the system.
@@ -138,11 +190,41 @@ impl fmt::Display for Error {
             }
             Error::Poisoned { operation } => write!(
                 f,
-                "the store is poisoned: maintenance stopped during {operation}; what was answered holds, \
-                 create the store anew"
+                "the store is poisoned, {operation} has failed before: what was answered holds, open it anew"
+            ),
+            Error::Io { operation, file, message, .. } => write!(f, "{operation} {file} failed: {message}"),
+            Error::Corrupt { file, offset, expected, found } => write!(
+                f,
+                "{file} is damaged at byte {offset}: expected {expected}, found {found}; nothing was changed"
+            ),
+            Error::Format { file, found, known } => write!(
+                f,
+                "{file} has format {found}, this version knows formats up to {known}: use a later version"
+            ),
+            Error::Locked { place } => {
+                write!(f, "the store in {place} is open elsewhere: close it there first")
+            }
+            Error::Mismatch { name, stored, given } => {
+                write!(f, "the store was created with {name} {stored}, not {given}")
+            }
+            Error::Forked => write!(
+                f,
+                "the process was forked after the store was opened: open stores in the process that uses them"
             ),
             Error::System { operation, message } => write!(f, "{operation} failed: {message}"),
         }
+    }
+}
+
+impl Error {
+    /// Damage in a file.
+    pub(crate) fn corrupt(
+        file: impl Into<String>,
+        offset: u64,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Error {
+        Error::Corrupt { file: file.into(), offset, expected: expected.into(), found: found.into() }
     }
 }
 
