@@ -156,6 +156,7 @@
 mod bloom;
 mod clock;
 mod error;
+mod event;
 mod fingerprint;
 mod floor;
 mod lease;
@@ -171,9 +172,10 @@ mod window;
 
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use error::{Error, Result};
+pub use event::Event;
 pub use fingerprint::{Fingerprint, Hash, Secret};
 pub use lease::Token;
-pub use options::{Maintenance, Options, WhenFull, Window};
+pub use options::{Durability, FileAccess, Maintenance, Options, WhenFull, Window};
 pub use stats::Stats;
 pub use store::{Claim, ClaimBatch, Explanation, Known, Lease, Progress, Store};
 pub use verdict::Verdict;

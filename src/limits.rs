@@ -95,3 +95,9 @@ pub(crate) const WINDOW_MS_MAX: u64 = 1 << 40;
 
 /// Shortest time between two rotations by age, in milliseconds.
 pub(crate) const ROTATE_MS_MIN: u64 = 1_000;
+
+/// Milliseconds between two syncs of the log without an option.
+pub(crate) const SYNC_MS_DEFAULT: u64 = 1_000;
+
+/// IDs that a table of a store with a log holds at most: bounds what is read after a kill.
+pub(crate) const LOGGED_IDS_MAX: u64 = 8_000_000;

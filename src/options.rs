@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::event::{Event, Observer};
 use crate::fingerprint::{Hash, Secret};
-use crate::limits::{LEASES_MAX_DEFAULT, MEMORY_BUDGET_DEFAULT, MEMORY_BUDGET_MIN, WINDOW_MS_MAX};
+use crate::limits::{
+    LEASES_MAX_DEFAULT, MEMORY_BUDGET_DEFAULT, MEMORY_BUDGET_MIN, SYNC_MS_DEFAULT, WINDOW_MS_MAX,
+};
 
 /// How long an ID stays seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,6 +32,32 @@ pub enum WhenFull {
     /// The oldest generation of IDs is forgotten as a whole, and counted in
     /// [`Stats::ids_dropped`](crate::Stats::ids_dropped). An ID in it counts as new again.
     ForgetOldest,
+}
+
+/// What a store with a directory keeps of what it has answered (G2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// State is written when a table is sealed and when the store is closed; there is no log.
+    None,
+    /// The log is written in the background: at most the last such time is lost, on a kill too.
+    Deferred(Duration),
+    /// The log is handed to the system before a call returns (the default): a killed process loses nothing
+    /// that was answered, a power cut at most the last [`Options::sync_every`].
+    #[default]
+    Buffered,
+    /// The log is synced before a call returns: what was answered survives a power cut.
+    Sync,
+}
+
+/// How sealed files are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FileAccess {
+    /// Through a memory map (the default): the fastest. A file that somebody else truncates, or a medium
+    /// that fails, ends the process with a bus error.
+    #[default]
+    Map,
+    /// By reading line by line: a medium that fails is an [`Error::Io`].
+    Read,
 }
 
 /// Who does the background work: new tables ahead of need, filters, merging, dropping what is over.
@@ -68,6 +97,10 @@ pub struct Options {
     pub(crate) maintenance: Maintenance,
     pub(crate) leases_max: usize,
     pub(crate) first_lines: Option<u64>,
+    pub(crate) durability: Durability,
+    pub(crate) sync_every: Duration,
+    pub(crate) access: FileAccess,
+    pub(crate) observer: Observer,
 }
 
 impl Default for Options {
@@ -92,6 +125,10 @@ impl Options {
             maintenance: Maintenance::Thread,
             leases_max: LEASES_MAX_DEFAULT,
             first_lines: None,
+            durability: Durability::default(),
+            sync_every: Duration::from_millis(SYNC_MS_DEFAULT),
+            access: FileAccess::default(),
+            observer: Observer::default(),
         }
     }
 
@@ -176,6 +213,36 @@ impl Options {
         self
     }
 
+    /// What a store with a directory keeps of what it has answered; [`Durability::Buffered`] without this
+    /// option. A store may be opened with another value each time.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How often the log is synced in the background, 1 millisecond to an hour; once a second without this
+    /// option. A power cut loses at most that time of what was answered with [`Durability::Buffered`].
+    #[must_use]
+    pub fn sync_every(mut self, interval: Duration) -> Self {
+        self.sync_every = interval;
+        self
+    }
+
+    /// How sealed files are read.
+    #[must_use]
+    pub fn file_access(mut self, access: FileAccess) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Who is told of recovery, sealing and damage; called from the thread where it happens, which waits.
+    #[must_use]
+    pub fn observer(mut self, told: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.observer = Observer::new(told);
+        self
+    }
+
     /// Home lines of the first table, for tests that want to see many rotations.
     #[doc(hidden)]
     #[must_use]
@@ -207,6 +274,18 @@ impl Options {
         if self.memory_budget < MEMORY_BUDGET_MIN {
             let reason = format!("takes at least {MEMORY_BUDGET_MIN} bytes, not {}", self.memory_budget);
             return refused("memory_budget", reason);
+        }
+        let is_interval = |time: Duration| (1..=3_600_000).contains(&time.as_millis());
+        if !is_interval(self.sync_every) {
+            return refused(
+                "sync_every",
+                format!("takes 1 millisecond to 1 hour, not {:?}", self.sync_every),
+            );
+        }
+        if let Durability::Deferred(time) = self.durability
+            && !is_interval(time)
+        {
+            return refused("durability", format!("defers by 1 millisecond to 1 hour, not {time:?}"));
         }
         if self.leases_max == 0 {
             return refused("leases_max", "takes at least 1".to_owned());

@@ -21,7 +21,18 @@ const LAYERS: [Layer; 6] = [
     Layer { name: "structures", modules: &["table", "bloom", "floor", "stamp", "lease", "window"] },
     Layer {
         name: "words",
-        modules: &["error", "fingerprint", "clock", "options", "limits", "stats", "sync", "codec", "verdict"],
+        modules: &[
+            "error",
+            "event",
+            "fingerprint",
+            "clock",
+            "options",
+            "limits",
+            "stats",
+            "sync",
+            "codec",
+            "verdict",
+        ],
     },
 ];
 
