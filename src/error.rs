@@ -135,6 +135,15 @@ pub enum Error {
         /// The value that was given now.
         given: String,
     },
+    /// A cursor was refused. Nothing was committed.
+    Cursor {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The store was closed by another handle.
+    Closed,
     /// The process was forked after the store was opened: the child can't use it.
     Forked,
     /// The system refused something the store needs: memory, random numbers, a thread.
@@ -207,6 +216,8 @@ impl fmt::Display for Error {
             Error::Mismatch { name, stored, given } => {
                 write!(f, "the store was created with {name} {stored}, not {given}")
             }
+            Error::Cursor { name, reason } => write!(f, "cursor {name:?}: {reason}"),
+            Error::Closed => write!(f, "the store was closed: open it anew"),
             Error::Forked => write!(
                 f,
                 "the process was forked after the store was opened: open stores in the process that uses them"

@@ -61,6 +61,8 @@ pub(crate) struct Holder {
     pub(crate) attempt: u64,
     /// The first moment at which the lease is over.
     pub(crate) until: Timestamp,
+    /// Whether its commit is being logged: until that is over nobody can take it over or change it.
+    is_committing: bool,
 }
 
 /// All leases of a store.
@@ -79,11 +81,14 @@ pub(crate) struct Leases {
 pub(crate) struct Shard(HashMap<Fingerprint, Holder, BuildHasherDefault<LoHasher>>);
 
 impl Leases {
-    pub(crate) fn new(leases_max: u64) -> Leases {
+    /// For at most `leases_max` leases, whose attempt numbers exceed `attempts_before`.
+    pub(crate) fn new(leases_max: u64, attempts_before: u64) -> Leases {
         let shards = (0..LEASE_SHARDS).map(|_| CachePadded::new(Mutex::new(Shard::default()))).collect();
+        let attempts = Counter::default();
+        attempts.set(attempts_before);
         Leases {
             shards,
-            attempts: Counter::default(),
+            attempts,
             held: Counter::default(),
             earliest_end_ms: Counter::default(),
             leases_max,
@@ -126,7 +131,7 @@ impl Leases {
         }
         self.earliest_end_ms.lower(until.as_millis());
         let attempt = self.attempts.add(1);
-        shard.0.insert(key, Holder { attempt, until });
+        shard.0.insert(key, Holder { attempt, until, is_committing: false });
         Ok(Token { fingerprint: key, attempt })
     }
 
@@ -155,7 +160,7 @@ impl Leases {
         for shard in &self.shards {
             let mut shard = shard.lock();
             let before = shard.0.len();
-            shard.0.retain(|_, holder| holder.until > now);
+            shard.0.retain(|_, holder| holder.until > now || holder.is_committing);
             let earliest = shard.0.values().map(|holder| holder.until.as_millis()).min();
             self.earliest_end_ms.lower(earliest.unwrap_or(u64::MAX));
             dropped += (before - shard.0.len()) as u64;
@@ -166,9 +171,9 @@ impl Leases {
 }
 
 impl Shard {
-    /// The holder of a lease on `key` that is not over.
+    /// The holder of a lease on `key` that is not over, or that is being committed.
     pub(crate) fn live(&self, key: Fingerprint, now: Timestamp) -> Option<Holder> {
-        self.0.get(&key).copied().filter(|holder| holder.until > now)
+        self.0.get(&key).copied().filter(|holder| holder.until > now || holder.is_committing)
     }
 
     /// Whether there is a lease on `key`, over or not.
@@ -180,14 +185,26 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] when it is gone or somebody else's.
+    /// [`Error::LeaseLost`] when it is gone, somebody else's, or being committed already.
     pub(crate) fn of_token(&mut self, token: Token) -> Result<&mut Holder> {
         let lost = Error::LeaseLost { attempt: token.attempt };
         let holder = self.0.get_mut(&token.fingerprint).ok_or_else(|| lost.clone())?;
-        if holder.attempt == token.attempt || is_mutant("token_compare_removed") {
-            Ok(holder)
-        } else {
-            Err(lost)
+        let is_holder = holder.attempt == token.attempt || is_mutant("token_compare_removed");
+        if is_holder && !holder.is_committing { Ok(holder) } else { Err(lost) }
+    }
+
+    /// Keeps the lease of a token, which is held, from everybody until its commit is over.
+    pub(crate) fn mark_committing(&mut self, token: Token) {
+        if let Some(holder) = self.0.get_mut(&token.fingerprint) {
+            holder.is_committing = true;
+        }
+    }
+
+    /// The commit has failed: the lease is as it was before.
+    pub(crate) fn unmark_committing(&mut self, token: Token) {
+        let holder = self.0.get_mut(&token.fingerprint);
+        if let Some(holder) = holder.filter(|holder| holder.attempt == token.attempt) {
+            holder.is_committing = false;
         }
     }
 }
@@ -230,7 +247,7 @@ mod tests {
 
     #[test]
     fn attempt_numbers_are_never_used_twice() {
-        let leases = Leases::new(8);
+        let leases = Leases::new(8, 0);
         let mut shard = leases.lock(KEY);
         let mut last = 0;
         for round in 0..5 {
@@ -243,7 +260,7 @@ mod tests {
 
     #[test]
     fn taken_over_lease_refuses_the_old_token() {
-        let leases = Leases::new(8);
+        let leases = Leases::new(8, 0);
         let mut shard = leases.lock(KEY);
         let old = leases.grant(&mut shard, KEY, at(0), at(5)).unwrap();
         assert!(shard.of_token(old).is_ok());
@@ -257,7 +274,7 @@ mod tests {
 
     #[test]
     fn sweep_makes_room_only_where_leases_are_over() {
-        let leases = Leases::new(1);
+        let leases = Leases::new(1, 0);
         let old = leases.grant(&mut leases.lock(KEY), KEY, at(0), at(5)).unwrap();
         assert_eq!(leases.sweep(at(4)), 0);
         let refused = leases.grant(&mut leases.lock(OTHER), OTHER, at(4), at(9));
@@ -270,7 +287,7 @@ mod tests {
 
     #[test]
     fn lease_is_over_at_its_end_and_not_before() {
-        let leases = Leases::new(8);
+        let leases = Leases::new(8, 0);
         let mut shard = leases.lock(KEY);
         let token = leases.grant(&mut shard, KEY, at(0), at(5)).unwrap();
         assert_eq!(shard.live(KEY, at(4)).map(|holder| holder.attempt), Some(token.attempt()));

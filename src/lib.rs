@@ -155,19 +155,24 @@
 
 mod bloom;
 mod clock;
+mod codec;
 mod error;
 mod event;
 mod fingerprint;
 mod floor;
+mod generation;
 mod lease;
 mod limits;
+mod manifest;
 mod options;
 mod stamp;
 mod stats;
+mod storage;
 mod store;
 mod sync;
 mod table;
 mod verdict;
+mod wal;
 mod window;
 
 pub use clock::{Clock, ManualClock, Timestamp};

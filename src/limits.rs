@@ -101,3 +101,25 @@ pub(crate) const SYNC_MS_DEFAULT: u64 = 1_000;
 
 /// IDs that a table of a store with a log holds at most: bounds what is read after a kill.
 pub(crate) const LOGGED_IDS_MAX: u64 = 8_000_000;
+
+/// Frozen tables that wait to be sealed at most: then writers wait too.
+pub(crate) const SEAL_LAG_MAX: usize = 2;
+
+/// Named cursors that a store keeps at most.
+pub(crate) const CURSORS_MAX: usize = 4_096;
+
+/// Bytes in the name of a cursor at most.
+pub(crate) const CURSOR_NAME_BYTES_MAX: usize = 200;
+
+/// Bytes of a record in the log.
+pub(crate) const RECORD_BYTES: u64 = 24;
+
+/// Bytes of a segment of the log: 2.8 million records.
+pub(crate) const LOG_SEGMENT_BYTES: u64 = 64 << 20;
+
+/// Log segments that are made ready at once when many IDs are expected.
+pub(crate) const LOG_SEGMENTS_READY_MAX: u64 = 4;
+
+/// Milliseconds by which the wall clock may have gone on since a store was last open before that is told: a
+/// month.
+pub(crate) const CLOCK_JUMP_MS: u64 = 30 * 86_400_000;

@@ -86,17 +86,18 @@ pub enum Maintenance {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub(crate) window: Window,
+    pub(crate) window: Option<Window>,
     pub(crate) ttl_max: Option<Duration>,
     pub(crate) ids_expected: u64,
     pub(crate) memory_budget: u64,
     pub(crate) when_full: WhenFull,
-    pub(crate) hash: Hash,
+    pub(crate) hash: Option<Hash>,
     pub(crate) secret: Option<Secret>,
     pub(crate) clock: Option<Clock>,
     pub(crate) maintenance: Maintenance,
     pub(crate) leases_max: usize,
     pub(crate) first_lines: Option<u64>,
+    pub(crate) log_segment_bytes: Option<u64>,
     pub(crate) durability: Durability,
     pub(crate) sync_every: Duration,
     pub(crate) access: FileAccess,
@@ -114,17 +115,18 @@ impl Options {
     #[must_use]
     pub fn new() -> Options {
         Options {
-            window: Window::Forever,
+            window: None,
             ttl_max: None,
             ids_expected: 0,
             memory_budget: MEMORY_BUDGET_DEFAULT,
             when_full: WhenFull::Error,
-            hash: Hash::default(),
+            hash: None,
             secret: None,
             clock: None,
             maintenance: Maintenance::Thread,
             leases_max: LEASES_MAX_DEFAULT,
             first_lines: None,
+            log_segment_bytes: None,
             durability: Durability::default(),
             sync_every: Duration::from_millis(SYNC_MS_DEFAULT),
             access: FileAccess::default(),
@@ -138,7 +140,7 @@ impl Options {
     /// three days, 16 milliseconds for 30 days, and a 2^28th of the longest window beyond.
     #[must_use]
     pub fn window(mut self, window: Window) -> Self {
-        self.window = window;
+        self.window = Some(window);
         self
     }
 
@@ -179,7 +181,7 @@ impl Options {
     /// Which hash makes fingerprints of IDs.
     #[must_use]
     pub fn hash(mut self, hash: Hash) -> Self {
-        self.hash = hash;
+        self.hash = Some(hash);
         self
     }
 
@@ -251,10 +253,18 @@ impl Options {
         self
     }
 
+    /// Length of a segment of the log, for tests that want to see many.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn log_segment_bytes(mut self, bytes: u64) -> Self {
+        self.log_segment_bytes = Some(bytes);
+        self
+    }
+
     /// Refuses values that no store can have.
     pub(crate) fn validate(&self) -> Result<()> {
         let refused = |name, reason: String| Err(Error::Option { name, reason });
-        let length = match self.window {
+        let length = match self.window.unwrap_or_default() {
             Window::Forever => None,
             Window::Fixed(length) | Window::Sliding(length) => Some(length),
         };

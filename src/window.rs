@@ -20,8 +20,8 @@ const WINDOW_TICKS_MAX: u64 = (VERSION_MAX as u64).div_ceil(2);
 
 /// The latest present: later times count as this one, at which time stands still and no window ends.
 ///
-/// It leaves room for a deadline behind it.
-const TIME_MS_MAX: u64 = u64::MAX - 4 * WINDOW_MS_MAX;
+/// It leaves room for a deadline behind it, and for two bits beside that in a record of the log.
+const TIME_MS_MAX: u64 = (u64::MAX >> 2) - 4 * WINDOW_MS_MAX;
 
 /// The present of one call, and the end of the window that it would begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +64,18 @@ impl Span {
             tick_shift += 1;
         }
         Span { window, window_ms, ttl_ms_max, tick_shift }
+    }
+
+    /// The same in ticks that were chosen before; `None` when they are too short for these times.
+    pub(crate) fn with_tick(window: Window, ttl_max: Option<Duration>, tick_ms: u64) -> Option<Span> {
+        let span = Span::new(window, ttl_max);
+        let is_tick = tick_ms.is_power_of_two() && tick_ms >= span.tick_ms();
+        is_tick.then(|| Span { tick_shift: tick_ms.trailing_zeros(), ..span })
+    }
+
+    /// The longest time to live, in milliseconds; zero in a store that never forgets.
+    pub(crate) fn ttl_ms_max(&self) -> u64 {
+        self.ttl_ms_max
     }
 
     pub(crate) fn is_forever(&self) -> bool {
@@ -175,6 +187,16 @@ mod tests {
         let until = span.moment(at(0), 1, None).unwrap().deadline;
         assert!(span.moment(at(5), 1, None).unwrap().is_live(until));
         assert!(!span.moment(at(6), 1, None).unwrap().is_live(until));
+    }
+
+    #[test]
+    fn stored_tick_is_kept_unless_it_is_too_short() {
+        let month = Window::Fixed(Duration::from_secs(30 * 86_400));
+        let hour = Window::Fixed(Duration::from_secs(3_600));
+        assert_eq!(Span::with_tick(hour, None, 16).unwrap().tick_ms(), 16);
+        assert_eq!(Span::with_tick(month, None, 16).unwrap().tick_ms(), 16);
+        assert!(Span::with_tick(month, None, 1).is_none());
+        assert!(Span::with_tick(hour, None, 3).is_none());
     }
 
     #[test]

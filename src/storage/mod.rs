@@ -137,3 +137,22 @@ pub(crate) fn read_file(storage: &dyn Storage, name: &str, bytes_max: u64) -> Re
     file.read_exact_at(0, &mut content).map_err(failed("reading", name))?;
     Ok(content)
 }
+
+/// Copies a file into another directory, and syncs it.
+///
+/// # Errors
+///
+/// [`Error::Io`].
+pub(crate) fn copy_file(from: &dyn Storage, to: &dyn Storage, name: &str) -> Result<()> {
+    const STEP: u64 = 1 << 20;
+    let source = from.open_read(name).map_err(failed("opening", name))?;
+    let bytes = source.size().map_err(failed("reading the length", name))?;
+    let target = to.create(name).map_err(failed("creating", name))?;
+    let mut buffer = vec![0; usize::try_from(STEP.min(bytes)).unwrap_or(0)];
+    for offset in (0..bytes).step_by(1 << 20) {
+        let length = usize::try_from(STEP.min(bytes - offset)).unwrap_or(0);
+        source.read_exact_at(offset, &mut buffer[..length]).map_err(failed("reading", name))?;
+        target.write_all_at(offset, &buffer[..length]).map_err(failed("writing", name))?;
+    }
+    target.sync().map_err(failed("syncing", name))
+}

@@ -72,7 +72,7 @@ impl Engine {
     }
 
     /// Checks items in chunks. An item at which a chunk stops (the view has moved on, there is no room, the
-    /// ID is pending or refused) is checked alone, with all that it takes.
+    /// ID is pending or refused) is checked alone, with all that it takes. All are acknowledged at once.
     fn check_batch(
         &self,
         verdicts: &mut [Verdict],
@@ -81,17 +81,23 @@ impl Engine {
         key_or_error: impl Fn(usize) -> Result<Fingerprint>,
     ) -> Result<()> {
         let mut done = 0;
-        while done < verdicts.len() {
+        let mut stopped = Ok(());
+        while done < verdicts.len() && stopped.is_ok() {
             let end = (done + BATCH_CHUNK).min(verdicts.len());
             done += self.check_chunk(&mut verdicts[done..end], moment, |index| key_of(done + index));
             if done < end {
-                let verdict = key_or_error(done).and_then(|key| self.check(key, moment));
-                verdicts[done] =
-                    verdict.map_err(|cause| Error::Partial { answered: done, cause: Box::new(cause) })?;
-                done += 1;
+                match key_or_error(done).and_then(|key| self.decide(key, moment)) {
+                    Ok(verdict) => {
+                        verdicts[done] = verdict;
+                        done += 1;
+                    }
+                    Err(cause) => stopped = Err(Error::Partial { answered: done, cause: Box::new(cause) }),
+                }
             }
         }
-        Ok(())
+        // What was decided holds only when it is as durable as promised.
+        self.acknowledge().map_err(|cause| Error::Partial { answered: 0, cause: Box::new(cause) })?;
+        stopped
     }
 
     /// Checks one chunk under one view; returns how many items were answered.
@@ -102,13 +108,14 @@ impl Engine {
         key_of: impl Fn(usize) -> Option<Fingerprint>,
     ) -> usize {
         let view = self.views.load();
-        let mut recorded = Recorded::default();
+        let mut recorded = self.recorded();
         let answered = if view.is_single() {
             view.check_chunk(verdicts, moment, key_of, &mut recorded)
         } else {
             view.check_chunk_screened(verdicts, moment, key_of, &mut recorded)
         };
         self.settle(&view, moment, &recorded);
+        drop(recorded);
         answered
     }
 }
@@ -120,7 +127,7 @@ impl View {
         verdicts: &mut [Verdict],
         moment: Moment,
         key_of: impl Fn(usize) -> Option<Fingerprint>,
-        recorded: &mut Recorded,
+        recorded: &mut Recorded<'_>,
     ) -> usize {
         let mut keys = [NO_KEY; RING];
         let count = verdicts.len();
@@ -150,10 +157,10 @@ impl View {
         verdicts: &mut [Verdict],
         moment: Moment,
         key_of: impl Fn(usize) -> Option<Fingerprint>,
-        recorded: &mut Recorded,
+        recorded: &mut Recorded<'_>,
     ) -> usize {
         let mut keys = [NO_KEY; RING];
-        let mut candidates = [0_u32; RING];
+        let mut candidates = [0_u64; RING];
         let count = verdicts.len();
         let (mut hashed, mut screened) = (0, 0);
         for index in 0..count {

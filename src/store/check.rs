@@ -28,6 +28,14 @@ impl Engine {
     /// Checks one fingerprint.
     #[inline]
     pub(crate) fn check(&self, key: Fingerprint, moment: Moment) -> Result<Verdict> {
+        let verdict = self.decide(key, moment)?;
+        self.acknowledge()?;
+        Ok(verdict)
+    }
+
+    /// The same for a caller that acknowledges many at once.
+    #[inline]
+    pub(crate) fn decide(&self, key: Fingerprint, moment: Moment) -> Result<Verdict> {
         self.run(
             moment,
             |view, recorded| view.check(key, moment, None, recorded),
@@ -36,29 +44,32 @@ impl Engine {
     }
 
     /// Whether an ID is seen and live; records nothing.
-    pub(crate) fn contains(&self, key: Fingerprint, moment: Moment) -> bool {
-        loop {
-            let view = self.views.load();
-            let fact = match view.place(key) {
-                Err(_) => continue,
-                Ok(Place::Slot(_, stamp)) => Fact::of(&view.active, stamp),
-                Ok(_) => Fact::None,
-            };
-            let fact = if fact == Fact::None { view.older_fact_read(key) } else { fact };
-            return matches!(fact, Fact::Seen(until) if moment.is_live(until));
-        }
+    pub(crate) fn contains(&self, key: Fingerprint, moment: Moment) -> Result<bool> {
+        let is_seen = self.run(moment, |view, _| view.is_seen(key, moment), || Ok(false))?;
+        self.acknowledge()?;
+        Ok(is_seen)
     }
 }
 
 impl View {
+    /// Whether an ID is seen and live, without closing or stating anything.
+    fn is_seen(&self, key: Fingerprint, moment: Moment) -> Result<bool, Retry> {
+        let fact = match self.place(key)? {
+            Place::Slot(_, stamp) => Fact::of(&self.active, stamp),
+            Place::Vacant(_) | Place::Exhausted => Fact::None,
+        };
+        let fact = if fact == Fact::None { self.older_fact_read(key)? } else { fact };
+        Ok(matches!(fact, Fact::Seen(until) if moment.is_live(until)))
+    }
+
     /// One attempt at a check. `candidates` are the older tables that may have the key, if already known.
     #[inline]
     pub(crate) fn check(
         &self,
         key: Fingerprint,
         moment: Moment,
-        candidates: Option<u32>,
-        recorded: &mut Recorded,
+        candidates: Option<u64>,
+        recorded: &mut Recorded<'_>,
     ) -> Result<Verdict, Retry> {
         let place = self.place(key)?;
         let active = match &place {

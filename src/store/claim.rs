@@ -25,7 +25,7 @@ use crate::verdict::Verdict;
 use crate::window::Moment;
 
 use super::core::Recorded;
-use super::engine::Engine;
+use super::engine::{Engine, Obstacle};
 use super::view::{Fact, Retry, View};
 
 /// Outcome of a claim, before the store's handle is added.
@@ -39,19 +39,22 @@ pub(crate) enum Claimed {
 /// What one attempt under the shard's lock came to.
 enum Step<T> {
     Done(T),
-    /// The lock must be let go to wait for the view after this one.
-    Wait(u64, Retry),
+    /// The lock must be let go to get over this.
+    Wait(Obstacle),
 }
 
 impl Engine {
     /// Claims one fingerprint.
     pub(crate) fn claim(&self, key: Fingerprint, length: Duration, moment: Moment) -> Result<Claimed> {
-        match self.claim_within_limit(key, length, moment) {
+        let claimed = match self.claim_within_limit(key, length, moment) {
             Err(Error::LeaseLimit { .. }) if self.leases.sweep(self.clock.now()) > 0 => {
                 self.claim_within_limit(key, length, moment)
             }
             outcome => outcome,
-        }
+        }?;
+        // What the claim has met must not be undone by a crash, be it a sighting or that it was forgotten.
+        self.acknowledge()?;
+        Ok(claimed)
     }
 
     fn claim_within_limit(&self, key: Fingerprint, length: Duration, moment: Moment) -> Result<Claimed> {
@@ -92,27 +95,6 @@ impl Engine {
         })
     }
 
-    /// Makes a leased ID seen and ends the lease.
-    pub(crate) fn commit(&self, token: Token, moment: Moment) -> Result<()> {
-        let key = token.fingerprint();
-        let outcome = self.run_locked(key, moment, |core, shard, view, recorded| {
-            if let Err(lost) = shard.of_token(token) {
-                return Ok(Err(lost));
-            }
-            let (place, fact) = view.place_and_fact(key)?;
-            if matches!(fact, Fact::Seen(until) if moment.is_live(until)) {
-                // Only a planted fault or a merge with another store gets here: somebody else decided.
-                core.leases.end(shard, key);
-                return Ok(Err(Error::LeaseLost { attempt: token.attempt() }));
-            }
-            let until = moment.deadline.max(fact.floor().saturating_add(1));
-            view.record(key, &place, State::Seen, until, recorded)?;
-            core.leases.end(shard, key);
-            Ok(Ok(()))
-        });
-        self.count_lost(outcome)
-    }
-
     /// Ends a lease; the ID is free at once. Its slot stays: `Pending` without an entry is free.
     pub(crate) fn abort(&self, token: Token) -> Result<()> {
         let mut shard = self.leases.lock(token.fingerprint());
@@ -140,7 +122,7 @@ impl Engine {
 
     /// Makes a seen ID unseen; false when it was not seen.
     pub(crate) fn forget(&self, key: Fingerprint, moment: Moment) -> Result<bool> {
-        let attempt = |view: &View, recorded: &mut Recorded| {
+        let attempt = |view: &View, recorded: &mut Recorded<'_>| {
             let (place, fact) = view.place_and_fact(key)?;
             match fact {
                 Fact::Seen(until) if moment.is_live(until) => {
@@ -151,22 +133,24 @@ impl Engine {
                 _ => Ok(false),
             }
         };
-        self.run(moment, attempt, || Ok(false))
+        let was_seen = self.run(moment, attempt, || Ok(false))?;
+        self.acknowledge()?;
+        Ok(was_seen)
     }
 
     /// Runs `attempt` under the lock of the key's shard until it need not be tried again.
     ///
     /// The lock is kept while the attempt is only told to look again, and let go before any wait.
-    fn run_locked<T>(
+    pub(super) fn run_locked<T>(
         &self,
         key: Fingerprint,
         moment: Moment,
-        mut attempt: impl FnMut(&Engine, &mut Shard, &View, &mut Recorded) -> Result<Result<T>, Retry>,
+        mut attempt: impl FnMut(&Engine, &mut Shard, &View, &mut Recorded<'_>) -> Result<Result<T>, Retry>,
     ) -> Result<T> {
         loop {
             match self.try_locked(key, moment, &mut attempt) {
                 Step::Done(outcome) => return outcome,
-                Step::Wait(view_number, retry) => self.make_room(view_number, retry)?,
+                Step::Wait(obstacle) => self.overcome(obstacle)?,
             }
         }
     }
@@ -175,23 +159,23 @@ impl Engine {
         &self,
         key: Fingerprint,
         moment: Moment,
-        attempt: &mut impl FnMut(&Engine, &mut Shard, &View, &mut Recorded) -> Result<Result<T>, Retry>,
+        attempt: &mut impl FnMut(&Engine, &mut Shard, &View, &mut Recorded<'_>) -> Result<Result<T>, Retry>,
     ) -> Step<Result<T>> {
         let mut shard = self.leases.lock(key);
         loop {
             let view = self.views.load();
-            let mut recorded = Recorded::default();
+            let mut recorded = self.recorded();
             let outcome = attempt(self, &mut shard, &view, &mut recorded);
             self.settle(&view, moment, &recorded);
             match outcome {
                 Ok(outcome) => return Step::Done(outcome),
                 Err(Retry::Moved | Retry::Pending) => {}
-                Err(retry) => return Step::Wait(view.number, retry),
+                Err(retry) => return Step::Wait(Obstacle::new(&view, retry)),
             }
         }
     }
 
-    fn count_lost<T>(&self, outcome: Result<T>) -> Result<T> {
+    pub(super) fn count_lost<T>(&self, outcome: Result<T>) -> Result<T> {
         if matches!(outcome, Err(Error::LeaseLost { .. })) {
             self.counters.leases_lost.add(1);
         }

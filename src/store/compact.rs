@@ -171,7 +171,7 @@ impl Merge {
             |table: &Arc<Table>| Arc::ptr_eq(table, &self.newer) || Arc::ptr_eq(table, &self.older);
         if self.frontier == 0 {
             let index = view.older.iter().position(|older| Arc::ptr_eq(&older.table, &self.newer));
-            let mut merged = Older::frozen(Arc::clone(&self.merged), view.number);
+            let mut merged = Older::frozen(Arc::clone(&self.merged), view.number, 0);
             merged.is_carried = true;
             view.older.insert(index.unwrap_or(0), merged);
         }

@@ -6,12 +6,18 @@ use crate::clock::{Clock, Timestamp};
 use crate::error::Result;
 use crate::fingerprint::{Fingerprint, Hasher, Secret};
 use crate::lease::Leases;
-use crate::options::{Options, WhenFull};
+use crate::options::{Maintenance, Options, WhenFull};
 use crate::stamp::{Stamp, State};
 use crate::sync::{Arc, Counter, OnceLock, Published, Worker};
+use crate::table::Table;
 use crate::window::{Moment, Span};
 
+use super::cursors::Cursors;
+use super::durable::Durable;
 use super::growth;
+use super::ledger::Ledger;
+use super::sealed::Sealed;
+use super::upkeep;
 use super::view::{Place, Retry, View};
 
 /// The part of a store that calls and maintenance work on.
@@ -20,13 +26,19 @@ pub(crate) struct Core {
     pub(crate) hasher: Hasher,
     pub(crate) span: Span,
     pub(crate) clock: Clock,
+    /// The clock by which the log is written and synced in the background, and how often.
+    pub(crate) pace: Clock,
+    pub(crate) pace_interval: Duration,
     pub(crate) views: Published<View>,
     pub(crate) leases: Leases,
+    pub(crate) cursors: Cursors,
     pub(crate) worker: OnceLock<Worker>,
     pub(crate) when_full: WhenFull,
     pub(crate) memory_budget: u64,
     pub(crate) ids_expected: u64,
     pub(crate) counters: Counters,
+    /// What is on disk; `None` in a store in memory.
+    pub(crate) durable: Option<Durable>,
     /// Latest time that any call has brought: time in a store does not go back.
     high_water_ms: Counter,
     /// One more than the number of the view whose active table somebody wants rotated.
@@ -35,12 +47,31 @@ pub(crate) struct Core {
     pub(crate) full_at: Counter,
 }
 
+/// What a store begins with.
+#[derive(Debug)]
+pub(crate) struct Begin {
+    pub(crate) hasher: Hasher,
+    pub(crate) span: Span,
+    pub(crate) clock: Clock,
+    /// The latest time that is known.
+    pub(crate) high_water: Timestamp,
+    pub(crate) active: Table,
+    pub(crate) sealed: Vec<Sealed>,
+    /// The log segment from which on the active table's facts are logged.
+    pub(crate) log_from: u64,
+    /// Attempt numbers up to this one have been used.
+    pub(crate) attempts_before: u64,
+    pub(crate) cursors: Cursors,
+    pub(crate) durable: Option<Durable>,
+}
+
 /// What `stats` counts besides the tables.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) rotations: Counter,
     pub(crate) merges: Counter,
     pub(crate) tables_expired: Counter,
+    pub(crate) seals: Counter,
     pub(crate) ids_dropped: Counter,
     pub(crate) stalls: Counter,
     pub(crate) leases_lost: Counter,
@@ -52,17 +83,25 @@ pub(crate) struct Counters {
 }
 
 /// What one call, or one chunk of a batch, has recorded in the active table.
+///
+/// Dropped before the view that it was recorded in (J2).
 #[derive(Debug, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct Recorded<'l> {
     slots_created: u64,
     until_max: u64,
     /// Whether slots above the load limit may be taken: for what must not wait.
     is_urgent: bool,
+    ledger: Ledger<'l>,
 }
 
-impl Recorded {
-    /// For the maintenance, which must find room where callers wait for it.
-    pub(crate) fn urgent() -> Recorded {
+impl Recorded<'_> {
+    /// What is recorded from now on is in the log already.
+    pub(crate) fn is_logged_already(&mut self) {
+        self.ledger = Ledger::default();
+    }
+
+    /// For the maintenance, which must find room where callers wait for it. It states nothing that is logged.
+    pub(crate) fn urgent() -> Recorded<'static> {
         Recorded { is_urgent: true, ..Recorded::default() }
     }
 }
@@ -74,35 +113,61 @@ impl Core {
     ///
     /// [`Error::Option`](crate::Error::Option), or [`Error::System`](crate::Error::System) when there is no
     /// memory.
-    pub(crate) fn new(options: Options) -> Result<Core> {
+    pub(crate) fn new(options: &Options) -> Result<Core> {
         options.validate()?;
-        let span = Span::new(options.window, options.ttl_max);
+        let secret = options.secret.clone().map_or_else(Secret::random, Ok)?;
         let clock = options.clock.clone().unwrap_or_else(Clock::system);
-        let now = clock.now();
-        let first = growth::first_table(&options, if span.is_forever() { 0 } else { span.tick_at(now) })?;
-        let secret = match options.secret {
-            Some(secret) => secret,
-            None => Secret::random()?,
-        };
-        let high_water_ms = Counter::default();
-        high_water_ms.raise(now.as_millis());
-        let rotate_at = growth::rotate_at(&span, span.tick_at(now));
-        let view = View { number: 1, active: Arc::new(first), rotate_at, closing: None, older: Vec::new() };
-        Ok(Core {
-            hasher: Hasher::new(options.hash, secret),
+        let span = Span::new(options.window.unwrap_or_default(), options.ttl_max);
+        let birth = if span.is_forever() { 0 } else { span.tick_at(clock.now()) };
+        let begin = Begin {
+            hasher: Hasher::new(options.hash.unwrap_or_default(), secret),
+            high_water: clock.now(),
             span,
             clock,
+            active: growth::first_table(options, birth)?,
+            sealed: Vec::new(),
+            log_from: 0,
+            attempts_before: 0,
+            cursors: Cursors::default(),
+            durable: None,
+        };
+        Ok(Core::begin(begin, options))
+    }
+
+    /// The shared part of a store, from what it begins with.
+    pub(crate) fn begin(begin: Begin, options: &Options) -> Core {
+        let Begin { span, clock, .. } = begin;
+        let high_water_ms = Counter::default();
+        high_water_ms.raise(begin.high_water.as_millis());
+        let view = View {
+            number: 1,
+            active: Arc::new(begin.active),
+            rotate_at: growth::rotate_at(&span, span.tick_at(begin.high_water)),
+            closing: None,
+            older: Vec::new(),
+            sealed: begin.sealed,
+            log_from: begin.log_from,
+        };
+        let leases_max = (options.leases_max as u64).min(growth::leases_max(options.memory_budget));
+        Core {
+            hasher: begin.hasher,
+            span,
+            pace: upkeep::pace_clock(options.maintenance == Maintenance::Manual, &clock),
+            pace_interval: upkeep::pace_interval(options.durability, options.sync_every),
+            clock,
             views: Published::new(view),
-            leases: Leases::new((options.leases_max as u64).min(growth::leases_max(options.memory_budget))),
+            leases: Leases::new(leases_max, begin.attempts_before),
+            cursors: begin.cursors,
             worker: OnceLock::new(),
             when_full: options.when_full,
             memory_budget: options.memory_budget,
             ids_expected: options.ids_expected,
             counters: Counters::default(),
+            durable: begin.durable,
             high_water_ms,
             rotation_wanted: Counter::default(),
             full_at: Counter::default(),
-        })
+        }
     }
 
     /// The present time; never earlier than what any call has brought before (G5).
@@ -134,16 +199,39 @@ impl Core {
         now.saturating_add(length).saturating_add(self.clock.lag_max())
     }
 
+    /// What a call under the present view records in.
+    #[inline]
+    pub(crate) fn recorded(&self) -> Recorded<'_> {
+        Recorded { ledger: Ledger::new(self.durable.as_ref()), ..Recorded::default() }
+    }
+
+    /// Refuses calls that the store can't answer: from a forked child, or after it was closed or poisoned.
+    #[inline]
+    pub(crate) fn admit(&self) -> Result<()> {
+        self.durable.as_ref().map_or(Ok(()), Durable::admit)
+    }
+
+    /// Waits until everything that anybody has seen stated is as durable as the store promises (G2, J1).
+    #[inline]
+    pub(crate) fn acknowledge(&self) -> Result<()> {
+        self.durable.as_ref().map_or(Ok(()), Durable::acknowledge)
+    }
+
     /// The moment of a call that brings no time of its own. No clock is read in a store that never forgets.
+    ///
+    /// # Errors
+    ///
+    /// As [`Core::admit`], and [`Error::TimeToLive`](crate::Error::TimeToLive).
     #[inline]
     pub(crate) fn moment(&self, ttl: Option<Duration>) -> Result<Moment> {
+        self.admit()?;
         let now = if self.span.is_forever() { Timestamp::from_millis(0) } else { self.now() };
         self.span.moment(now, self.lag_ms(), ttl)
     }
 
     /// Adds what was recorded to the active table's count, and asks for a rotation when one is due.
     #[inline]
-    pub(crate) fn settle(&self, view: &View, moment: Moment, recorded: &Recorded) {
+    pub(crate) fn settle(&self, view: &View, moment: Moment, recorded: &Recorded<'_>) {
         if recorded.until_max == 0 && moment.now < view.rotate_at {
             return;
         }
@@ -198,11 +286,14 @@ impl View {
         place: &Place<'_>,
         state: State,
         until: u64,
-        recorded: &mut Recorded,
+        recorded: &mut Recorded<'_>,
     ) -> Result<(), Retry> {
         let stamp = self.active.stamp(state, until).ok_or(Retry::Outdated)?;
+        recorded.ledger.reserve()?;
         self.record_stamp(key, place, stamp, recorded)?;
-        recorded.until_max = recorded.until_max.max(self.active.until(stamp));
+        let until = self.active.until(stamp);
+        recorded.ledger.state(key, state, until);
+        recorded.until_max = recorded.until_max.max(until);
         Ok(())
     }
 
@@ -213,7 +304,7 @@ impl View {
         key: Fingerprint,
         place: &Place<'_>,
         stamp: Stamp,
-        recorded: &mut Recorded,
+        recorded: &mut Recorded<'_>,
     ) -> Result<(), Retry> {
         match place {
             Place::Slot(cell, found) => cell.advance(*found, stamp).map_err(|_| Retry::Moved),

@@ -10,10 +10,12 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::limits::FROZEN_ROTATE_MAX;
 use crate::options::{Maintenance, Options};
-use crate::sync::{Arc, Mutex, Worker, pause};
+use crate::storage::Storage;
+use crate::sync::{Arc, Mutex, MutexGuard, Worker, pause};
 use crate::window::Moment;
 
 use super::core::{Core, Recorded};
+use super::durable::Durable;
 use super::maintain::{Progress, Structure};
 use super::view::{Retry, View};
 
@@ -23,6 +25,29 @@ pub(crate) struct Engine {
     core: Core,
     structure: Mutex<Structure>,
     maintenance: Maintenance,
+}
+
+/// What keeps a call from going on under the view that it had.
+#[derive(Debug)]
+pub(crate) enum Obstacle {
+    /// It can't go on at all.
+    Failure(Error),
+    /// The log's queue is full.
+    FullLog,
+    /// The view with this number must give way to another.
+    View(u64, Retry),
+}
+
+impl Obstacle {
+    #[cold]
+    pub(crate) fn new(view: &View, retry: Retry) -> Obstacle {
+        match retry {
+            Retry::Unreadable => Obstacle::Failure(view.damage()),
+            Retry::Closed => Obstacle::Failure(Error::Closed),
+            Retry::Unlogged => Obstacle::FullLog,
+            retry => Obstacle::View(view.number, retry),
+        }
+    }
 }
 
 impl Deref for Engine {
@@ -36,9 +61,16 @@ impl Deref for Engine {
 
 impl Engine {
     /// Creates a store in memory, and its maintenance thread if it is to have one.
-    pub(crate) fn new(options: Options) -> Result<Arc<Engine>> {
-        let maintenance = options.maintenance;
-        let core = Core::new(options)?;
+    pub(crate) fn new(options: &Options) -> Result<Arc<Engine>> {
+        Engine::start(Core::new(options)?, options.maintenance)
+    }
+
+    /// Opens a store in a directory.
+    pub(crate) fn open(storage: Arc<dyn Storage>, options: &Options) -> Result<Arc<Engine>> {
+        Engine::start(Core::open(storage, options)?, options.maintenance)
+    }
+
+    fn start(core: Core, maintenance: Maintenance) -> Result<Arc<Engine>> {
         let engine = Arc::new(Engine { core, structure: Mutex::new(Structure::default()), maintenance });
         if maintenance == Maintenance::Thread {
             engine.spawn_worker()?;
@@ -51,6 +83,16 @@ impl Engine {
         self.structure.lock().step(&self.core)
     }
 
+    /// Who does the background work.
+    pub(crate) fn maintenance(&self) -> Maintenance {
+        self.maintenance
+    }
+
+    /// Keeps the structure of the store as it is.
+    pub(crate) fn lock_structure(&self) -> MutexGuard<'_, Structure> {
+        self.structure.lock()
+    }
+
     /// Runs `attempt` under the present view until it need not be tried again.
     ///
     /// `Retry::Pending` goes to `pending`, which runs without a view held.
@@ -58,14 +100,15 @@ impl Engine {
     pub(crate) fn run<T>(
         &self,
         moment: Moment,
-        mut attempt: impl FnMut(&View, &mut Recorded) -> Result<T, Retry>,
+        mut attempt: impl FnMut(&View, &mut Recorded<'_>) -> Result<T, Retry>,
         mut pending: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         loop {
             let view = self.views.load();
-            let mut recorded = Recorded::default();
+            let mut recorded = self.recorded();
             let outcome = attempt(&view, &mut recorded);
             self.settle(&view, moment, &recorded);
+            drop(recorded);
             match outcome {
                 Ok(answer) => return Ok(answer),
                 Err(Retry::Moved) => {}
@@ -74,11 +117,21 @@ impl Engine {
                     return pending();
                 }
                 Err(retry) => {
-                    let number = view.number;
+                    let obstacle = Obstacle::new(&view, retry);
                     drop(view);
-                    self.make_room(number, retry)?;
+                    self.overcome(obstacle)?;
                 }
             }
+        }
+    }
+
+    /// Sees to it that a call can go on, or says why it can't. No view or lock may be held.
+    #[cold]
+    pub(crate) fn overcome(&self, obstacle: Obstacle) -> Result<()> {
+        match obstacle {
+            Obstacle::Failure(error) => Err(error),
+            Obstacle::FullLog => self.durable.as_ref().map_or(Ok(()), Durable::drain_log),
+            Obstacle::View(number, retry) => self.make_room(number, retry),
         }
     }
 
@@ -89,8 +142,7 @@ impl Engine {
     /// [`Error::Full`] when the memory budget allows no other table, [`Error::Uneven`] when there are too
     /// many, [`Error::Poisoned`] when the maintenance thread is gone, [`Error::RevisionsUsedUp`] when no
     /// later table could state the version either.
-    #[cold]
-    pub(crate) fn make_room(&self, view_number: u64, retry: Retry) -> Result<()> {
+    fn make_room(&self, view_number: u64, retry: Retry) -> Result<()> {
         if retry == Retry::Outdated && self.span.is_forever() {
             return Err(Error::RevisionsUsedUp);
         }
@@ -107,6 +159,7 @@ impl Engine {
                 return Err(Error::Full { budget_bytes: self.memory_budget, memory_bytes });
             }
             drop(view);
+            self.admit()?;
             if round == 0 {
                 self.counters.stalls.add(1);
             }
@@ -126,7 +179,8 @@ impl Engine {
     /// Starts the maintenance thread. It ends when the store is gone.
     fn spawn_worker(self: &Arc<Self>) -> Result<()> {
         let weak = Arc::downgrade(self);
-        let idle = if self.span.is_forever() { Duration::from_secs(1) } else { Duration::from_millis(100) };
+        let longest = if self.span.is_forever() { Duration::from_secs(1) } else { Duration::from_millis(100) };
+        let idle = if self.durable.is_some() { longest.min(self.pace_interval) } else { longest };
         let worker = Worker::spawn("firstseen-maintenance", move || {
             let engine = weak.upgrade()?;
             match engine.maintain() {
@@ -151,5 +205,6 @@ impl Drop for Engine {
         if let Some(worker) = self.worker.get() {
             worker.wake();
         }
+        self.end();
     }
 }

@@ -18,12 +18,8 @@ use super::view::View;
 
 /// The first table of a store, touched already when it was made for an expected number of IDs.
 pub(crate) fn first_table(options: &Options, birth: u64) -> Result<Table> {
-    if let Some(lines) = options.first_lines {
-        return Ok(Table::new(reserve(lines)?, birth));
-    }
-    if options.ids_expected == 0 {
-        let lines = FIRST_LINES.min(budget_lines(options.memory_budget));
-        return Ok(Table::new(reserve(lines)?, birth));
+    if options.first_lines.is_some() || options.ids_expected == 0 {
+        return Ok(Table::new(reserve(first_lines(options))?, birth));
     }
     let lines = lines_for(options.ids_expected, LOAD_EXPECTED_PERCENT).max(LINES_MIN);
     if bytes_with_filter(lines) > options.memory_budget {
@@ -35,6 +31,11 @@ pub(crate) fn first_table(options: &Options, birth: u64) -> Result<Table> {
     let memory = reserve(lines)?;
     touch(&memory, 0, memory.len() as u64);
     Ok(Table::new(memory, birth))
+}
+
+/// Home lines of the first table where nothing is expected.
+pub(crate) fn first_lines(options: &Options) -> u64 {
+    options.first_lines.unwrap_or(FIRST_LINES.min(budget_lines(options.memory_budget)))
 }
 
 /// Home lines that the table after `view`'s active one should have: if that is, or soon will be, full, or

@@ -118,12 +118,13 @@ impl Drop for Lease {
 #[must_use = "leases that are dropped at once free their IDs again"]
 #[derive(Debug)]
 pub struct ClaimBatch {
+    engine: Arc<Engine>,
     claims: Vec<Claim>,
 }
 
 impl ClaimBatch {
-    pub(crate) fn new(claims: Vec<Claim>) -> ClaimBatch {
-        ClaimBatch { claims }
+    pub(crate) fn new(engine: &Arc<Engine>, claims: Vec<Claim>) -> ClaimBatch {
+        ClaimBatch { engine: Arc::clone(engine), claims }
     }
 
     /// All outcomes, one for each ID.
@@ -140,21 +141,51 @@ impl ClaimBatch {
             .map(|(index, _)| index)
     }
 
-    /// Commits all leases; returns how many.
+    /// Commits all leases as one frame of the log; returns how many.
     ///
     /// # Errors
     ///
     /// [`Error::Partial`] with the index of the first ID whose commit failed and the cause; leases before it
-    /// are committed, its own and those behind it are freed.
+    /// are committed, its own and those behind it are freed. After an [`Error::Io`] all are freed, and which
+    /// are committed is known once the store was opened anew.
     pub fn commit(self) -> Result<usize> {
-        let mut committed = 0;
+        self.commit_with(&[])
+    }
+
+    /// The same, and sets named cursors together with it, say how far a partition was consumed: after a
+    /// crash either all of the batch and its cursors are there or nothing of it.
+    ///
+    /// [`Store::cursor`](crate::Store::cursor) reads them. The batch may be without leases.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClaimBatch::commit`], but in a store with a log nothing is committed when a lease was lost; and
+    /// [`Error::Cursor`].
+    pub fn commit_with(self, cursors: &[(&str, u64)]) -> Result<usize> {
+        self.engine.cursors.validate(cursors)?;
+        let (mut leases, mut indices) = (Vec::new(), Vec::new());
         for (index, claim) in self.claims.into_iter().enumerate() {
             if let Claim::Leased(lease) = claim {
-                lease.commit().map_err(|cause| Error::Partial { answered: index, cause: Box::new(cause) })?;
-                committed += 1;
+                leases.push(lease);
+                indices.push(index);
             }
         }
-        Ok(committed)
+        let tokens: Vec<Token> = leases.iter().map(Lease::token).collect();
+        let moment = self.engine.moment(None)?;
+        match self.engine.commit_batch(&tokens, cursors, moment) {
+            Ok(committed) => {
+                leases.into_iter().for_each(|lease| drop(lease.into_token()));
+                Ok(committed)
+            }
+            Err(Error::Partial { answered, cause }) => {
+                if cursors.is_empty() || self.engine.durable.is_none() {
+                    leases.drain(..answered).for_each(|lease| drop(lease.into_token()));
+                }
+                let answered = indices.get(answered).copied().unwrap_or(answered);
+                Err(Error::Partial { answered, cause })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Frees all leases; returns how many were still held.

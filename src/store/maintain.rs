@@ -5,6 +5,8 @@
 //!                                                                           \--expire--> gone
 //! ```
 //!
+//! In a store with a directory frozen tables are sealed instead of merged: `seal`.
+//!
 //! Steps are ordered by urgency and long work is cut into slices of about a millisecond, so that a rotation
 //! never waits for a merge. All steps run under one lock which no caller that answers a check takes, but one
 //! that steps maintenance by hand.
@@ -23,6 +25,7 @@ use super::compact::{Merge, Step};
 use super::core::Core;
 use super::growth;
 use super::succession::Succession;
+use super::upkeep::Upkeep;
 use super::view::{Closing, Older, View};
 
 /// What one step of maintenance came to.
@@ -40,13 +43,15 @@ pub enum Progress {
 /// What only the maintenance touches.
 #[derive(Debug, Default)]
 pub(crate) struct Structure {
-    succession: Succession,
+    pub(super) succession: Succession,
     spare: Option<Spare>,
     /// Long work in progress: a filter, which new IDs wait for, before a merge.
     filter: Option<FilterTask>,
     merge: Option<Merge>,
     /// Whether a merge has found no room: the IDs are not evenly spread, and others would fail as well.
     has_failed_to_merge: bool,
+    /// What is being done on disk, in a store that has one.
+    pub(super) upkeep: Upkeep,
 }
 
 /// Memory for the next table, touched ahead of need.
@@ -70,7 +75,7 @@ impl Structure {
         self.succession.reap();
         let memory = core.memory_bytes(&core.views.load());
         core.counters.memory_peak.raise(memory);
-        if self.freeze(core) || self.expire(core) {
+        if self.freeze(core) || self.expire(core) || self.upkeep.pace_log(core)? {
             return Ok(Progress::Worked);
         }
         match self.rotate(core)? {
@@ -96,6 +101,9 @@ impl Structure {
         if self.freeze(core) || self.expire(core) || self.carry(core) {
             return Ok(());
         }
+        if core.is_sealing_behind(&core.views.load()) {
+            while self.background(core)? {}
+        }
         let unfiltered = core.views.load().older.iter().filter(|older| older.filter.is_none()).count();
         if unfiltered > FROZEN_MAX {
             while self.background(core)? {}
@@ -113,7 +121,7 @@ impl Structure {
         }
         self.succession.publish(&core.views, |view| {
             view.closing = None;
-            view.older.insert(0, Older::frozen(closing.table, view.number));
+            view.older.insert(0, Older::frozen(closing.table, view.number, closing.log_from));
         });
         true
     }
@@ -129,10 +137,10 @@ impl Structure {
         {
             return Ok(Progress::Idle);
         }
-        if view.closing.is_some() {
+        if view.closing.is_some() || core.is_sealing_behind(&view) {
             return Ok(Progress::Waiting);
         }
-        if view.older.len() >= FROZEN_ROTATE_MAX {
+        if view.older.len() + view.sealed.len() >= FROZEN_ROTATE_MAX {
             if self.merge_or_begin(core)? {
                 return Ok(Progress::Worked);
             }
@@ -145,6 +153,7 @@ impl Structure {
             Some(spare) => spare.lines,
             None => match self.reserve_within_budget(core, &view)? {
                 Some(lines) => lines,
+                None if core.durable.is_some() && !view.older.is_empty() => return Ok(Progress::Waiting),
                 None => {
                     core.full_at.set(view.number + 1);
                     return Ok(Progress::Idle);
@@ -153,9 +162,12 @@ impl Structure {
         };
         drop(view);
         let active = Arc::new(Table::new(lines, if core.span.is_forever() { 0 } else { now }));
+        // Read before the new table can be seen: what is decided in it is logged in this segment or later.
+        let log_from = core.log_segment();
         self.succession.publish(&core.views, |view| {
             let table = std::mem::replace(&mut view.active, active);
-            view.closing = Some(Closing { table, since: view.number });
+            let log_from = std::mem::replace(&mut view.log_from, log_from);
+            view.closing = Some(Closing { table, since: view.number, log_from });
             view.rotate_at = growth::rotate_at(&core.span, now);
         });
         core.counters.rotations.add(1);
@@ -168,7 +180,11 @@ impl Structure {
         let wanted = growth::next_lines(view, is_full, core.leases.held(), core.memory_budget);
         let mut promised = core.memory_promised(view);
         let needed = growth::bytes_with_filter(wanted);
-        if core.when_full == WhenFull::ForgetOldest && promised + needed > core.memory_budget {
+        if promised + needed > core.memory_budget {
+            promised -= self.release_sealed(core, promised + needed - core.memory_budget);
+        }
+        if core.durable.is_none()
+            && core.when_full == WhenFull::ForgetOldest && promised + needed > core.memory_budget {
             promised -= self.forget_oldest(core, promised + needed - core.memory_budget)?;
         }
         let room = core.memory_budget.saturating_sub(promised);
@@ -218,8 +234,14 @@ impl Structure {
     }
 
     /// One slice of long work, the most urgent first; false when there is none.
-    fn background(&mut self, core: &Core) -> Result<bool> {
-        Ok(self.carry(core) || self.prepare(core) || self.step_filter(core)? || self.merge_or_begin(core)?)
+    pub(super) fn background(&mut self, core: &Core) -> Result<bool> {
+        if self.carry(core) || self.prepare(core) || self.step_filter(core)? {
+            return Ok(true);
+        }
+        match &core.durable {
+            None => self.merge_or_begin(core),
+            Some(durable) => self.upkeep.step(core, durable, &mut self.succession),
+        }
     }
 
     /// Carries leases out of tables that were just frozen, so that these may go one day.

@@ -3,24 +3,35 @@
 mod batch;
 mod check;
 mod claim;
+mod commit;
 mod compact;
 mod core;
+mod cursors;
+mod durable;
 mod engine;
 mod explain;
 mod growth;
 mod held;
+mod ledger;
+mod lifecycle;
 mod maintain;
+mod open;
 mod pending;
+mod replay;
+mod seal;
+mod sealed;
 mod succession;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+mod upkeep;
 mod view;
 
 pub use self::explain::{Explanation, Known};
 pub use self::held::{Claim, ClaimBatch, Lease};
 pub use self::maintain::Progress;
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
@@ -29,6 +40,9 @@ use crate::fingerprint::Fingerprint;
 use crate::lease::Token;
 use crate::options::Options;
 use crate::stats::{Stats, collision_probability};
+#[cfg(any(test, feature = "testing"))]
+use crate::storage::Storage;
+use crate::storage::Disk;
 use crate::sync::Arc;
 use crate::verdict::Verdict;
 
@@ -72,7 +86,54 @@ impl Store {
     /// [`Error::Option`] names the option whose value was refused; [`Error::System`] when the system gives no
     /// memory, random numbers or thread.
     pub fn in_memory(options: Options) -> Result<Store> {
-        Ok(Store { engine: Engine::new(options)? })
+        Ok(Store { engine: Engine::new(&options)? })
+    }
+
+    /// Opens the store in a directory with default options; it is created if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open_with`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Store> {
+        Store::open_with(dir, Options::new())
+    }
+
+    /// Opens the store in a directory, or creates it there with these options.
+    ///
+    /// Hash and window are fixed when the store is created: those that are not given are the store's own.
+    /// One process has a store open at a time (G9); inside it all threads share clones of one handle.
+    ///
+    /// After a kill the log is read back first, at ten million records a second or more; the observer
+    /// ([`Options::observer`]) is told of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`] when the store is open elsewhere; [`Error::Mismatch`] when it was created with another
+    /// hash, secret or kind of window; [`Error::Format`] when a later version has written it;
+    /// [`Error::Corrupt`] when a file is damaged (nothing was changed: see [`Store::salvage`]);
+    /// [`Error::Option`], [`Error::Io`], [`Error::System`].
+    pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Store> {
+        let disk = Disk::open(dir.as_ref(), true)?;
+        Ok(Store { engine: Engine::open(Arc::new(disk), &options)? })
+    }
+
+    /// Opens a store on another storage than the disk: a simulated one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open_with`].
+    #[cfg(any(test, feature = "testing"))]
+    pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Store> {
+        Ok(Store { engine: Engine::open(storage, &options)? })
+    }
+
+    /// Whether the last process that had a store open has not closed it, so that opening it reads its log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when there is no such directory; [`Error::Corrupt`], [`Error::Format`].
+    pub fn needs_recovery(dir: impl AsRef<Path>) -> Result<bool> {
+        open::needs_recovery(&Disk::open(dir.as_ref(), false)?)
     }
 
     /// Checks one ID and records it as seen.
@@ -108,6 +169,7 @@ impl Store {
     ///
     /// As [`Store::check`].
     pub fn check_at(&self, id: impl AsRef<[u8]>, now: Timestamp) -> Result<Verdict> {
+        self.engine.admit()?;
         let moment = self.engine.span.moment(self.engine.not_before(now), 0, None)?;
         self.engine.check(self.engine.fingerprint(id.as_ref())?, moment)
     }
@@ -169,7 +231,7 @@ impl Store {
     ///
     /// [`Error::IdLength`].
     pub fn contains(&self, id: impl AsRef<[u8]>) -> Result<bool> {
-        Ok(self.engine.contains(self.engine.fingerprint(id.as_ref())?, self.engine.moment(None)?))
+        self.engine.contains(self.engine.fingerprint(id.as_ref())?, self.engine.moment(None)?)
     }
 
     /// Claims an ID: the caller may do its work, for at most `lease` without a sign of life, then commits.
@@ -202,7 +264,7 @@ impl Store {
                 Err(error) => return Err(Error::Partial { answered: claims.len(), cause: Box::new(error) }),
             }
         }
-        Ok(ClaimBatch::new(claims))
+        Ok(ClaimBatch::new(&self.engine, claims))
     }
 
     /// [`Lease::commit`] by token.
@@ -230,6 +292,50 @@ impl Store {
     /// [`Error::LeaseLost`].
     pub fn extend(&self, token: Token, lease: Duration) -> Result<Timestamp> {
         self.engine.extend(token, lease)
+    }
+
+    /// The value of a named cursor, as the last [`ClaimBatch::commit_with`] has set it.
+    #[must_use]
+    pub fn cursor(&self, name: &str) -> Option<u64> {
+        self.engine.cursors.get(name)
+    }
+
+    /// Makes everything that was answered so far last through a power cut. Nothing to do in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], after which the store is poisoned.
+    ///
+    /// # Complexity
+    ///
+    /// One sync of the log; with [`Durability::None`](crate::Durability::None) everything in memory is
+    /// written to a file.
+    pub fn persist(&self) -> Result<()> {
+        self.engine.persist()
+    }
+
+    /// Writes everything to files and closes the store for all its handles: opening it again takes
+    /// milliseconds.
+    ///
+    /// A store that is dropped without this syncs its log only, and reads it back when it is opened again.
+    /// Waits until calls that are under way have ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]: what was answered is still in the log, as far as the store's durability promises.
+    /// [`Error::Closed`] when another handle has closed it.
+    pub fn close(self) -> Result<()> {
+        self.engine.close()
+    }
+
+    /// Writes a copy of the store, as it is when this is called or later, into an empty or new directory.
+    /// The store stays in use meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Option`] for a store in memory, or a directory that is not empty; [`Error::Io`].
+    pub fn snapshot(&self, dir: impl AsRef<Path>) -> Result<()> {
+        self.engine.snapshot(&Disk::open(dir.as_ref(), true)?)
     }
 
     /// Makes a seen ID unseen; false when it was not seen (an ID under a lease is not).

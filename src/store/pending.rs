@@ -56,7 +56,7 @@ impl View {
         key: Fingerprint,
         place: &Place<'_>,
         fact: Fact,
-        recorded: &mut Recorded,
+        recorded: &mut Recorded<'_>,
     ) -> Result<(), Retry> {
         let floor = fact.floor();
         let stamp = if floor <= self.active.birth() {

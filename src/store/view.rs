@@ -1,8 +1,11 @@
 //! The immutable list of tables that a call works on.
 //!
 //! ```text
-//! { active, closing?, older: newest ... oldest }
+//! { active, closing?, older: newest ... oldest, sealed: newest ... oldest }
 //! ```
+//!
+//! Sealed generations are there in stores with a directory only; each answers from its file, or from the
+//! table that it was written from while the memory budget allows.
 //!
 //! A view is never changed: a rotation, a merge or an expiry publishes another one. A call holds one view
 //! while it works and takes the present one when a closed stamp tells it to. Because views are published
@@ -19,10 +22,13 @@
 //! [`Published::replace`]: crate::sync::Published::replace
 
 use crate::bloom::{Bloom, Mask};
+use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::stamp::{Stamp, StampCell, State};
 use crate::sync::Arc;
 use crate::table::{Probe, Table, Vacancy};
+
+use super::sealed::Sealed;
 
 /// All tables of a store at one time.
 #[derive(Clone, Debug)]
@@ -37,6 +43,10 @@ pub(crate) struct View {
     pub(crate) closing: Option<Closing>,
     /// Frozen tables, newest first.
     pub(crate) older: Vec<Older>,
+    /// Sealed generations, newest first, all of them older than every frozen table.
+    pub(crate) sealed: Vec<Sealed>,
+    /// The log segment that was being written when `active` became active: its facts are there or later.
+    pub(crate) log_from: u64,
 }
 
 /// A table that is being closed key by key.
@@ -45,6 +55,8 @@ pub(crate) struct Closing {
     pub(crate) table: Arc<Table>,
     /// Number of the first view in which the table was no longer active.
     pub(crate) since: u64,
+    /// The log segment from which on its facts are logged.
+    pub(crate) log_from: u64,
 }
 
 /// A frozen table, or the part of it that answers in this view.
@@ -59,6 +71,8 @@ pub(crate) struct Older {
     pub(crate) frozen_since: u64,
     /// Whether all leases that this table says `Pending` of are `Pending` in a newer table as well.
     pub(crate) is_carried: bool,
+    /// The log segment from which on its facts are logged.
+    pub(crate) log_from: u64,
 }
 
 /// What is known of an ID, in ticks that all tables of a store share.
@@ -96,6 +110,12 @@ pub(crate) enum Retry {
     Outdated,
     /// The ID is pending: ask the lease table.
     Pending,
+    /// The log's queue is full: let the view go and write it out.
+    Unlogged,
+    /// A file could not be read, or is damaged: [`View::damage`] says which.
+    Unreadable,
+    /// The store is being closed.
+    Closed,
 }
 
 impl View {
@@ -115,13 +135,13 @@ impl View {
     /// Whether the active table is the only one.
     #[inline]
     pub(crate) fn is_single(&self) -> bool {
-        self.closing.is_none() && self.older.is_empty()
+        self.closing.is_none() && self.older.is_empty() && self.sealed.is_empty()
     }
 
     /// What the tables behind the active one know of a key; in the closing table the key is closed first.
     ///
-    /// `candidates` has a bit for each older table whose filter lets the key pass.
-    pub(crate) fn older_fact(&self, key: Fingerprint, candidates: u32) -> Result<Fact, Retry> {
+    /// `candidates` has a bit for each frozen table and sealed generation whose filter lets the key pass.
+    pub(crate) fn older_fact(&self, key: Fingerprint, candidates: u64) -> Result<Fact, Retry> {
         if let Some(closing) = &self.closing {
             let cell = closing.table.locate_to_close(key).ok_or(Retry::Crowded)?;
             let fact = Fact::of(&closing.table, cell.close());
@@ -129,17 +149,17 @@ impl View {
                 return Ok(fact);
             }
         }
-        Ok(self.frozen_fact(key, candidates))
+        self.frozen_fact(key, candidates)
     }
 
     /// What the tables behind the active one know of a key, without closing it: for calls that only read.
-    pub(crate) fn older_fact_read(&self, key: Fingerprint) -> Fact {
+    pub(crate) fn older_fact_read(&self, key: Fingerprint) -> Result<Fact, Retry> {
         if let Some(closing) = &self.closing
             && let Probe::Hit(cell) = closing.table.find(key)
         {
             let fact = Fact::of(&closing.table, cell.load().fact());
             if fact != Fact::None {
-                return fact;
+                return Ok(fact);
             }
         }
         self.frozen_fact(key, self.screen(key))
@@ -147,37 +167,52 @@ impl View {
 
     /// Newest first, the first fact found answers.
     #[inline]
-    fn frozen_fact(&self, key: Fingerprint, mut candidates: u32) -> Fact {
+    fn frozen_fact(&self, key: Fingerprint, mut candidates: u64) -> Result<Fact, Retry> {
         while candidates != 0 {
-            let older = &self.older[candidates.trailing_zeros() as usize];
+            let index = candidates.trailing_zeros() as usize;
             candidates &= candidates - 1;
-            if let Probe::Hit(cell) = older.table.find(key) {
-                let fact = Fact::of(&older.table, cell.load().fact());
-                if fact != Fact::None {
-                    return fact;
-                }
+            let fact = match self.older.get(index) {
+                Some(older) => Fact::in_table(&older.table, key),
+                None => self.sealed[index - self.older.len()].fact(key)?,
+            };
+            if fact != Fact::None {
+                return Ok(fact);
             }
         }
-        Fact::None
+        Ok(Fact::None)
     }
 
-    /// A bit for each older table that may have the key.
+    /// A bit for each frozen table, then for each sealed generation, that may have the key.
     #[inline]
-    pub(crate) fn screen(&self, key: Fingerprint) -> u32 {
+    pub(crate) fn screen(&self, key: Fingerprint) -> u64 {
         let mask = Mask::of(key);
         let mut candidates = 0;
         for (index, older) in self.older.iter().enumerate() {
-            candidates |= u32::from(older.may_contain(key, mask)) << index;
+            candidates |= u64::from(older.may_contain(key, mask)) << index;
+        }
+        for (index, sealed) in (self.older.len()..).zip(&self.sealed) {
+            candidates |= u64::from(sealed.may_contain(key, mask)) << index;
         }
         candidates
     }
 
-    /// Asks the processor for the lines of the older tables that are candidates.
+    /// Why a file could not be read, for a call that was told so.
+    #[cold]
+    pub(crate) fn damage(&self) -> Error {
+        let latest = self.sealed.iter().find_map(Sealed::damage);
+        latest.unwrap_or(Error::Poisoned { operation: "reading a sealed file" })
+    }
+
+    /// Asks the processor for the lines of the frozen tables and sealed generations that are candidates.
     #[inline]
-    pub(crate) fn prefetch_candidates(&self, key: Fingerprint, mut candidates: u32) {
+    pub(crate) fn prefetch_candidates(&self, key: Fingerprint, mut candidates: u64) {
         while candidates != 0 {
-            self.older[candidates.trailing_zeros() as usize].table.prefetch(key);
+            let index = candidates.trailing_zeros() as usize;
             candidates &= candidates - 1;
+            match self.older.get(index) {
+                Some(older) => older.table.prefetch(key),
+                None => self.sealed[index - self.older.len()].prefetch_line(key),
+            }
         }
     }
 
@@ -194,12 +229,17 @@ impl View {
                 filter.prefetch(key);
             }
         }
+        for sealed in &self.sealed {
+            sealed.prefetch_filter(key);
+        }
     }
 
-    /// All tables, newest first.
+    /// All tables in memory, newest first.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         let closing = self.closing.iter().map(|closing| &closing.table);
-        std::iter::once(&self.active).chain(closing).chain(self.older.iter().map(|older| &older.table))
+        let kept = self.sealed.iter().filter_map(Sealed::table);
+        let older = self.older.iter().map(|older| &older.table);
+        std::iter::once(&self.active).chain(closing).chain(older).chain(kept)
     }
 
     /// Bytes charged for tables, each once.
@@ -209,19 +249,28 @@ impl View {
 
     /// Bytes charged for filters.
     pub(crate) fn filter_bytes(&self) -> u64 {
-        self.older.iter().filter_map(|older| older.filter.as_ref()).map(|filter| filter.memory_bytes()).sum()
+        let frozen = self.older.iter().filter_map(|older| older.filter.as_ref());
+        frozen.map(|filter| filter.memory_bytes()).sum::<u64>()
+            + self.sealed.iter().map(Sealed::filter_bytes).sum::<u64>()
+    }
+
+    /// The log segment from which on facts are logged that are in no sealed file.
+    pub(crate) fn log_floor(&self) -> u64 {
+        let closing = self.closing.as_ref().map(|closing| closing.log_from);
+        self.older.last().map(|older| older.log_from).or(closing).unwrap_or(self.log_from)
     }
 
     /// An estimate of the IDs in all tables; an ID in two tables counts twice.
     pub(crate) fn ids(&self) -> u64 {
         let closing = self.closing.as_ref().map_or(0, |closing| closing.table.facts());
-        self.active.facts() + closing + self.older.iter().map(Older::ids).sum::<u64>()
+        let sealed = self.sealed.iter().map(Sealed::ids).sum::<u64>();
+        self.active.facts() + closing + self.older.iter().map(Older::ids).sum::<u64>() + sealed
     }
 }
 
 impl Older {
     /// A table that has just been frozen.
-    pub(crate) fn frozen(table: Arc<Table>, view_number: u64) -> Older {
+    pub(crate) fn frozen(table: Arc<Table>, view_number: u64, log_from: u64) -> Older {
         Older {
             table,
             filter: None,
@@ -229,6 +278,7 @@ impl Older {
             hi_last: u64::MAX,
             frozen_since: view_number,
             is_carried: false,
+            log_from,
         }
     }
 
@@ -263,6 +313,15 @@ impl Fact {
             State::Seen => Fact::Seen(table.until(stamp)),
             State::Forgotten => Fact::Forgotten(table.until(stamp)),
             State::Pending => Fact::Pending(stamp, table.until(stamp)),
+        }
+    }
+
+    /// What a table that is not written any more knows of a key.
+    #[inline]
+    pub(crate) fn in_table(table: &Table, key: Fingerprint) -> Fact {
+        match table.find(key) {
+            Probe::Hit(cell) => Fact::of(table, cell.load().fact()),
+            Probe::Miss(_) | Probe::Exhausted => Fact::None,
         }
     }
 

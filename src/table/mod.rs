@@ -342,6 +342,27 @@ impl Table {
         true
     }
 
+    /// Raises a key's fact to at least `stamp`, while nobody else writes; `None` when there is no room.
+    ///
+    /// Returns whether the key is new to the table.
+    pub(crate) fn raise(&self, key: Fingerprint, stamp: Stamp, until: u64) -> Option<bool> {
+        let vacancy = match self.find(key) {
+            Probe::Hit(cell) => {
+                let found = cell.load();
+                if found < stamp {
+                    cell.put(stamp);
+                    self.tally.mine().until_max.raise(until);
+                }
+                return Some(false);
+            }
+            Probe::Miss(vacancy) => vacancy,
+            Probe::Exhausted => return None,
+        };
+        self.lines[vacancy.line_index].put(vacancy.slot, key, stamp);
+        self.count(1, until);
+        Some(true)
+    }
+
     /// Gives back the memory of all lines before the home of `hi`, which nobody may look at any more.
     pub(crate) fn release_below(&self, hi: u64) {
         let (from, until) = (self.lines_released.get(), self.home(hi));

@@ -1,0 +1,128 @@
+//! What a store tells its observer about itself: recovery, sealing, damage.
+
+use std::fmt;
+
+use crate::error::Error;
+use crate::sync::Arc;
+
+/// Something that has happened in a store with a directory.
+///
+/// `Display` is one line for a log.
+#[non_exhaustive]
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// The store was not closed: its log is being read.
+    RecoveryStarted {
+        /// Bytes of log to read.
+        bytes: u64,
+    },
+    /// A part of the log was read.
+    RecoveryProgress {
+        /// Bytes read so far.
+        bytes_done: u64,
+        /// Bytes to read in all.
+        bytes: u64,
+    },
+    /// The log was read to its end.
+    RecoveryFinished {
+        /// Records that were read.
+        records: u64,
+        /// Distinct IDs that they name and whose window is not over.
+        ids: u64,
+    },
+    /// The log ended in a part that was never acknowledged, which was cut off.
+    LogCut {
+        /// The segment's file.
+        file: String,
+        /// Where it ends now.
+        offset: u64,
+        /// Whole frames behind that place that were left out.
+        frames_discarded: u64,
+    },
+    /// A filter in a file was damaged and was made anew from the lines.
+    FilterRebuilt {
+        /// The generation's file.
+        file: String,
+    },
+    /// A table was written to a file.
+    GenerationSealed {
+        /// The generation's file.
+        file: String,
+        /// IDs in it.
+        ids: u64,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A file in which everything was over was removed.
+    GenerationExpired {
+        /// The generation's file.
+        file: String,
+        /// IDs in it.
+        ids: u64,
+    },
+    /// The wall clock stands before the latest time that an earlier run has told: time goes on from there.
+    ClockBehind {
+        /// By how many milliseconds.
+        behind_ms: u64,
+    },
+    /// The wall clock stands far ahead of the latest time that an earlier run has told: windows of that
+    /// time are over, unless it is wrong.
+    ClockAhead {
+        /// By how many milliseconds.
+        ahead_ms: u64,
+    },
+    /// A write, sync, rename or removal has failed: the store takes no more writes (G6).
+    Poisoned {
+        /// What has failed.
+        cause: Error,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::RecoveryStarted { bytes } => write!(f, "recovery: {bytes} bytes of log to read"),
+            Event::RecoveryProgress { bytes_done, bytes } => {
+                write!(f, "recovery: {bytes_done} of {bytes} bytes read")
+            }
+            Event::RecoveryFinished { records, ids } => {
+                write!(f, "recovery: done, {records} records of {ids} live IDs")
+            }
+            Event::LogCut { file, offset, frames_discarded } => {
+                write!(f, "{file}: cut at byte {offset}, {frames_discarded} frames behind it left out")
+            }
+            Event::FilterRebuilt { file } => write!(f, "{file}: damaged filter made anew"),
+            Event::GenerationSealed { file, ids, bytes } => {
+                write!(f, "{file}: sealed, {ids} IDs in {bytes} bytes")
+            }
+            Event::GenerationExpired { file, ids } => write!(f, "{file}: over, {ids} IDs dropped"),
+            Event::ClockBehind { behind_ms } => {
+                write!(f, "the clock is {behind_ms} ms behind the store's: time goes on from the store's")
+            }
+            Event::ClockAhead { ahead_ms } => write!(f, "the clock is {ahead_ms} ms ahead of the store's"),
+            Event::Poisoned { cause } => write!(f, "poisoned: {cause}"),
+        }
+    }
+}
+
+/// Who is told.
+#[derive(Clone, Default)]
+pub(crate) struct Observer(Option<Arc<dyn Fn(&Event) + Send + Sync>>);
+
+impl Observer {
+    pub(crate) fn new(told: impl Fn(&Event) + Send + Sync + 'static) -> Observer {
+        Observer(Some(Arc::new(told)))
+    }
+
+    pub(crate) fn tell(&self, event: &Event) {
+        if let Some(told) = &self.0 {
+            told(event);
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Observer" } else { "None" })
+    }
+}

@@ -1,0 +1,250 @@
+//! What a store with a directory has beside its tables: the log, the manifest, and the right to write.
+//!
+//! The first write, sync, rename or removal that fails poisons the store (G6): it is told to the observer,
+//! kept, and answered to every later call that would write. Only opening the store anew, which reads what
+//! is really on the disk, gets it going again.
+
+use std::fmt;
+
+use crate::clock::Timestamp;
+use crate::error::{Error, Result};
+use crate::event::{Event, Observer};
+use crate::generation::Access;
+use crate::manifest::{Manifest, read_secret, write_secret};
+use crate::options::Durability;
+use crate::storage::names::{LOCK, Name, generation_name};
+use crate::storage::{ForkGuard, Storage, copy_file, failed};
+use crate::sync::{Arc, Counter, Mutex, OnceLock};
+use crate::wal::Log;
+
+use super::cursors::Cursors;
+
+/// The state on disk of an open store.
+#[derive(Debug)]
+pub(crate) struct Durable {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) durability: Durability,
+    pub(crate) access: Access,
+    pub(crate) observer: Observer,
+    log: Option<Log>,
+    manifest: Mutex<Manifest>,
+    guard: ForkGuard,
+    fault: OnceLock<Error>,
+    closed: Counter,
+    /// Taken when the store is closed.
+    lock: Mutex<Option<Box<dyn fmt::Debug + Send + Sync>>>,
+    log_next: u64,
+}
+
+/// What [`Durable::new`] is made from.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) lock: Box<dyn fmt::Debug + Send + Sync>,
+    pub(crate) manifest: Manifest,
+    pub(crate) log: Option<Log>,
+    /// The number that the next segment of the log would have when there is no log.
+    pub(crate) log_next: u64,
+    pub(crate) durability: Durability,
+    pub(crate) access: Access,
+    pub(crate) observer: Observer,
+}
+
+impl Durable {
+    pub(crate) fn new(opened: Opened) -> Result<Durable> {
+        Ok(Durable {
+            storage: opened.storage,
+            durability: opened.durability,
+            access: opened.access,
+            observer: opened.observer,
+            log: opened.log,
+            manifest: Mutex::new(opened.manifest),
+            guard: ForkGuard::new()?,
+            fault: OnceLock::new(),
+            closed: Counter::default(),
+            lock: Mutex::new(Some(opened.lock)),
+            log_next: opened.log_next,
+        })
+    }
+
+    /// The log; `None` where there is to be none.
+    #[inline]
+    pub(crate) fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    /// Whether new facts are refused because the store is being closed.
+    ///
+    /// Whoever loads a view that was published after [`Durable::refuse_facts`] is told so (P3).
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.get() != 0
+    }
+
+    /// Refuses new facts from now on; true for the first who does so.
+    pub(crate) fn refuse_facts(&self) -> bool {
+        self.closed.add(1) == 1
+    }
+
+    /// Whether this is a child that was forked after the store was opened: it must leave the files alone.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.guard.is_child()
+    }
+
+    /// Refuses calls from a forked child and calls to a store that was closed or poisoned.
+    #[inline]
+    pub(crate) fn admit(&self) -> Result<()> {
+        if self.guard.is_child() {
+            return Err(Error::Forked);
+        }
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        match self.fault.get() {
+            None => Ok(()),
+            Some(fault) => Err(poisoned_by(fault)),
+        }
+    }
+
+    /// Waits until everything that was reserved in the log is as durable as the store promises.
+    #[inline]
+    pub(crate) fn acknowledge(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        let position = log.position();
+        let outcome = match self.durability {
+            Durability::None => Ok(()),
+            Durability::Deferred(_) => log.fault().map_or(Ok(()), Err),
+            Durability::Buffered => log.write_until(position),
+            Durability::Sync => log.sync_until(position),
+        };
+        outcome.map_err(|error| self.poison(error))
+    }
+
+    /// Writes out what waits in the log's queue.
+    pub(crate) fn drain_log(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        log.write_until(log.position()).map_err(|error| self.poison(error))
+    }
+
+    /// Syncs what was reserved in the log so far.
+    pub(crate) fn sync_log(&self) -> Result<()> {
+        let Some(log) = &self.log else { return Ok(()) };
+        log.sync_until(log.position()).map_err(|error| self.poison(error))
+    }
+
+    /// Keeps the first failure, tells the observer of it, and returns what the caller is to be told.
+    #[cold]
+    pub(crate) fn poison(&self, cause: Error) -> Error {
+        if self.fault.set(cause.clone()).is_ok() && !matches!(cause, Error::Poisoned { .. }) {
+            self.observer.tell(&Event::Poisoned { cause: cause.clone() });
+        }
+        cause
+    }
+
+    /// The failure that has poisoned the store, if one has.
+    pub(crate) fn fault(&self) -> Option<&Error> {
+        self.fault.get()
+    }
+
+    /// Replaces the manifest by a changed one, with the cursors and the time as they are.
+    ///
+    /// What is in the log is synced before, so a cursor in the manifest never survives the facts that it was
+    /// committed with.
+    pub(crate) fn replace_manifest(
+        &self,
+        now: Timestamp,
+        cursors: &Cursors,
+        change: impl FnOnce(&mut Manifest),
+    ) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        let cursors = cursors.all();
+        self.sync_log()?;
+        let mut changed = manifest.clone();
+        changed.time_ms = changed.time_ms.max(now.as_millis());
+        changed.cursors = cursors.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect();
+        change(&mut changed);
+        let log_floor = changed.log_floor;
+        changed.cuts.retain(|cut| cut.segment >= log_floor);
+        self.write(|storage| changed.write(storage))?;
+        *manifest = changed;
+        Ok(())
+    }
+
+    /// The log segment that is being written; without a log, the one that a later run would begin with.
+    pub(crate) fn log_segment(&self) -> u64 {
+        self.log.as_ref().map_or(self.log_next, Log::segment)
+    }
+
+    /// Removes the log segments below one that the manifest names as its floor.
+    pub(crate) fn remove_log_below(&self, segment: u64) -> Result<()> {
+        match &self.log {
+            Some(log) => log.remove_below(segment).map(drop).map_err(|error| self.poison(error)),
+            None => self.write(|storage| remove_segments_below(storage, segment)),
+        }
+    }
+
+    /// Removes a file that the manifest does not name any more.
+    pub(crate) fn remove(&self, file: &str) -> Result<()> {
+        self.write(|storage| storage.remove(file).map_err(failed("removing", file)))
+    }
+
+    /// Lets another process open the store.
+    pub(crate) fn give_up_lock(&self) {
+        drop(self.lock.lock().take());
+    }
+
+    /// Writes the manifest, the secret and all generations into another, empty directory.
+    pub(crate) fn copy_sealed(&self, target: &dyn Storage, cursors: &Cursors) -> Result<()> {
+        let mut manifest = self.manifest.lock().clone();
+        let files = target.list().map_err(failed("listing", "the directory"))?;
+        if let Some(file) = files.iter().find(|file| *file != LOCK) {
+            let reason = format!("the directory is not empty, it has {file}");
+            return Err(Error::Option { name: "snapshot", reason });
+        }
+        for named in &manifest.generations {
+            copy_file(&*self.storage, target, &generation_name(named.id))?;
+        }
+        if let Ok(secret) = read_secret(&*self.storage) {
+            write_secret(target, &secret)?;
+        }
+        let cursors = cursors.all();
+        manifest.cursors = cursors.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect();
+        manifest.log_floor = self.log_segment() + 1;
+        manifest.cuts.clear();
+        manifest.was_closed = true;
+        manifest.write(target)
+    }
+
+    /// Runs something that writes to the directory; its failure poisons the store.
+    pub(crate) fn write<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T>) -> Result<T> {
+        if let Some(fault) = self.fault.get() {
+            return Err(poisoned_by(fault));
+        }
+        write(&*self.storage).map_err(|error| self.poison(error))
+    }
+
+    /// Looks something up in the manifest.
+    pub(crate) fn read_manifest<T>(&self, read: impl FnOnce(&Manifest) -> T) -> T {
+        read(&self.manifest.lock())
+    }
+}
+
+fn remove_segments_below(storage: &dyn Storage, segment: u64) -> Result<()> {
+    for file in storage.list().map_err(failed("listing", "the directory"))? {
+        if matches!(Name::parse(&file), Some(Name::Segment(number)) if number < segment) {
+            storage.remove(&file).map_err(failed("removing", &file))?;
+        }
+    }
+    Ok(())
+}
+
+/// What later calls are told after a failure.
+#[cold]
+fn poisoned_by(fault: &Error) -> Error {
+    match fault {
+        Error::Io { operation, .. } | Error::System { operation, .. } | Error::Poisoned { operation } => {
+            Error::Poisoned { operation }
+        }
+        _ => Error::Poisoned { operation: "maintenance" },
+    }
+}

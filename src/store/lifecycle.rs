@@ -1,0 +1,103 @@
+//! The end of a store, and moments on the way at which all of it is on disk.
+
+use crate::error::{Error, Result};
+use crate::options::{Durability, Maintenance};
+use crate::storage::Storage;
+use crate::sync::{Arc, pause};
+use crate::table::Table;
+
+use super::durable::Durable;
+use super::engine::Engine;
+
+impl Engine {
+    /// Makes everything that was answered so far last through a power cut.
+    pub(crate) fn persist(&self) -> Result<()> {
+        self.admit()?;
+        match &self.durable {
+            None => Ok(()),
+            Some(durable) if durable.durability == Durability::None => self.seal_all(durable),
+            Some(durable) => durable.sync_log(),
+        }
+    }
+
+    /// Seals everything and says in the manifest that the store was closed; then gives up the directory.
+    pub(crate) fn close(&self) -> Result<()> {
+        let Some(durable) = &self.durable else { return Ok(()) };
+        if !durable.refuse_facts() {
+            return Err(Error::Closed);
+        }
+        let outcome = self.seal_all(durable).and_then(|()| {
+            let log_floor = self.log_segment();
+            durable.replace_manifest(self.now(), &self.cursors, |manifest| {
+                manifest.log_floor = log_floor;
+                manifest.was_closed = true;
+            })
+        });
+        durable.give_up_lock();
+        outcome
+    }
+
+    /// Writes a copy of the store, as it is now or later, into an empty directory.
+    pub(crate) fn snapshot(&self, target: &dyn Storage) -> Result<()> {
+        self.admit()?;
+        let Some(durable) = &self.durable else {
+            let reason = "a store in memory has no files to copy".to_owned();
+            return Err(Error::Option { name: "snapshot", reason });
+        };
+        self.seal_all(durable)?;
+        // While the structure is locked no file is sealed or removed.
+        let _structure = self.lock_structure();
+        durable.copy_sealed(target, &self.cursors)
+    }
+
+    /// What is left to do when nobody holds the store any more: the log is synced; bounded, and whatever
+    /// fails is told to the observer.
+    pub(crate) fn end(&self) {
+        if let Some(durable) = &self.durable
+            && !durable.is_closed()
+            && !durable.is_forked()
+        {
+            // The failure is kept and told by `poison`; there is nobody left to return it to.
+            let _ = durable.sync_log();
+        }
+    }
+
+    /// Rotates the active table away and waits until it, and all older ones, are in files.
+    fn seal_all(&self, durable: &Durable) -> Result<()> {
+        let active = Arc::clone(&self.views.load().active);
+        for round in 0.. {
+            if let Some(fault) = durable.fault() {
+                return Err(fault.clone());
+            }
+            if self.is_sealed(&active) {
+                return Ok(());
+            }
+            let view = self.views.load();
+            if Arc::ptr_eq(&view.active, &active) {
+                self.want_rotation(view.number);
+            }
+            drop(view);
+            match (self.maintenance(), self.worker.get()) {
+                (Maintenance::Thread, Some(worker)) if !worker.is_finished() => {
+                    worker.wake();
+                    pause(round);
+                }
+                _ => {
+                    if self.maintain()? != super::maintain::Progress::Worked {
+                        pause(round);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a table that was active is in a file, with all that are older.
+    fn is_sealed(&self, table: &Arc<Table>) -> bool {
+        let view = self.views.load();
+        let is_it = |other: &Arc<Table>| Arc::ptr_eq(other, table);
+        !is_it(&view.active)
+            && !view.closing.iter().any(|closing| is_it(&closing.table))
+            && !view.older.iter().any(|older| is_it(&older.table))
+    }
+}

@@ -1,0 +1,289 @@
+//! Opening a store with a directory: a new one, one that was closed, or one whose owner was killed.
+//!
+//! 1. lock the directory, read the manifest and compare it with the options;
+//! 2. open the generations that it names;
+//! 3. read the log from the manifest's floor on into a new active table;
+//! 4. write a manifest with the next run number and with what was cut off the log; begin a new segment;
+//! 5. remove files that the manifest does not name.
+//!
+//! Nothing is written before step 4 (but for the secret of a new store), so a crash before it changes
+//! nothing. A crash after it leaves what the next opening reads in the same way: the log is a set of facts.
+
+use std::fmt;
+
+use crate::clock::{Clock, Timestamp};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::fingerprint::{Hasher, Secret};
+use crate::generation::{Access, Generation};
+use crate::limits::{CLOCK_JUMP_MS, LOG_SEGMENT_BYTES, LOG_SEGMENTS_READY_MAX, RECORD_BYTES};
+use crate::manifest::{Manifest, read_secret, write_secret};
+use crate::options::{Durability, FileAccess, Options, Window};
+use crate::storage::names::{LOCK, Name};
+use crate::storage::{Storage, failed};
+use crate::sync::Arc;
+use crate::wal::{self, Log, Setup};
+use crate::window::Span;
+
+use super::core::{Begin, Core};
+use super::cursors::Cursors;
+use super::durable::{Durable, Opened};
+use super::replay::{Replay, Replayed};
+use super::sealed::Sealed;
+
+/// Attempt numbers of one run of a store start here times its run number, so no number is used twice.
+const ATTEMPTS_PER_RUN: u64 = 1 << 40;
+
+impl Core {
+    /// The shared part of a store in a directory, which is created if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`](crate::Store::open).
+    pub(crate) fn open(storage: Arc<dyn Storage>, options: &Options) -> Result<Core> {
+        options.validate()?;
+        let lock = storage.lock(LOCK).map_err(|error| refused_lock(&*storage, error))?;
+        let (manifest, secret) = match Manifest::read(&*storage)? {
+            Some(manifest) => {
+                let secret = options.secret.clone().map_or_else(|| read_secret(&*storage), Ok)?;
+                (manifest, secret)
+            }
+            None => create(&*storage, options)?,
+        };
+        let hasher = Hasher::new(manifest.hash, secret);
+        compare(&manifest, &hasher, options)?;
+        open_named(storage, lock, manifest, hasher, options)
+    }
+}
+
+/// Steps 2 to 5.
+fn open_named(
+    storage: Arc<dyn Storage>,
+    lock: Box<dyn fmt::Debug + Send + Sync>,
+    mut manifest: Manifest,
+    hasher: Hasher,
+    options: &Options,
+) -> Result<Core> {
+    let window = options.window.unwrap_or(manifest.window);
+    let span = Span::with_tick(window, options.ttl_max, manifest.tick_ms)
+        .ok_or_else(|| mismatch("window", manifest.window, window))?;
+    let sealed = open_generations(&*storage, &manifest, options)?;
+    let replayed = Replay { storage: &*storage, manifest: &manifest, span: &span, options }.run()?;
+    let clock = clock_from(&manifest, &replayed, options);
+    advance(&*storage, &mut manifest, &replayed, clock.now())?;
+    manifest.window = window;
+    manifest.ttl_ms_max = span.ttl_ms_max();
+    let log_from = replayed.next_segment;
+    manifest.write(&*storage)?;
+    let log = begin_log(&storage, &manifest, &replayed, options)?;
+    remove_unnamed(&*storage, &manifest)?;
+    Ok(Core::begin(
+        Begin {
+            hasher,
+            span,
+            high_water: clock.now().max(Timestamp::from_millis(manifest.time_ms)),
+            clock,
+            active: replayed.table,
+            sealed,
+            log_from: if replayed.records == 0 { log_from } else { manifest.log_floor },
+            attempts_before: manifest.run * ATTEMPTS_PER_RUN,
+            cursors: Cursors::new(replayed.cursors),
+            durable: Some(Durable::new(Opened {
+                storage,
+                lock,
+                manifest,
+                log,
+                log_next: replayed.next_segment,
+                durability: options.durability,
+                access: access(options.access),
+                observer: options.observer.clone(),
+            })?),
+        },
+        options,
+    ))
+}
+
+/// A manifest and a secret for a directory without a store. The manifest is written in step 4.
+fn create(storage: &dyn Storage, options: &Options) -> Result<(Manifest, Secret)> {
+    let secret = match &options.secret {
+        Some(secret) => secret.clone(),
+        None => {
+            let secret = Secret::random()?;
+            write_secret(storage, &secret)?;
+            secret
+        }
+    };
+    let hash = options.hash.unwrap_or_default();
+    let window = options.window.unwrap_or_default();
+    let span = Span::new(window, options.ttl_max);
+    let manifest = Manifest {
+        store_id: random_id()?,
+        hash,
+        check_value: Hasher::new(hash, secret.clone()).check_value(),
+        window,
+        ttl_ms_max: span.ttl_ms_max(),
+        tick_ms: span.tick_ms(),
+        run: 0,
+        time_ms: 0,
+        attempt_floor: 0,
+        log_floor: 1,
+        generation_next: 1,
+        was_closed: true,
+        cuts: Vec::new(),
+        generations: Vec::new(),
+        cursors: std::collections::BTreeMap::new(),
+        optional: Vec::new(),
+    };
+    Ok((manifest, secret))
+}
+
+fn random_id() -> Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|cause| Error::System {
+        operation: "drawing a random store number",
+        message: cause.to_string(),
+    })?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Refuses options that the store was not created with.
+fn compare(manifest: &Manifest, hasher: &Hasher, options: &Options) -> Result<()> {
+    if let Some(hash) = options.hash
+        && hash != manifest.hash
+    {
+        return Err(mismatch("hash", manifest.hash, hash));
+    }
+    if hasher.check_value() != manifest.check_value {
+        return Err(Error::Mismatch {
+            name: "secret",
+            stored: "another one".to_owned(),
+            given: "this one".to_owned(),
+        });
+    }
+    let kind = std::mem::discriminant::<Window>;
+    match options.window {
+        Some(window) if kind(&window) != kind(&manifest.window) => {
+            Err(mismatch("window", manifest.window, window))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mismatch(name: &'static str, stored: impl fmt::Debug, given: impl fmt::Debug) -> Error {
+    Error::Mismatch { name, stored: format!("{stored:?}"), given: format!("{given:?}") }
+}
+
+fn refused_lock(storage: &dyn Storage, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::WouldBlock => Error::Locked { place: format!("{} ({error})", storage.place()) },
+        _ => failed("locking", LOCK)(error),
+    }
+}
+
+fn access(access: FileAccess) -> Access {
+    match access {
+        FileAccess::Map => Access::Map,
+        FileAccess::Read => Access::Pread,
+    }
+}
+
+fn open_generations(storage: &dyn Storage, manifest: &Manifest, options: &Options) -> Result<Vec<Sealed>> {
+    let open = |named| Generation::open(storage, named, manifest.store_id, access(options.access));
+    let mut sealed = Vec::with_capacity(manifest.generations.len());
+    for named in &manifest.generations {
+        let generation = open(named)?;
+        if generation.is_filter_rebuilt() {
+            options.observer.tell(&Event::FilterRebuilt { file: generation.name().to_owned() });
+        }
+        sealed.push(Sealed::new(generation));
+    }
+    Ok(sealed)
+}
+
+/// The store's clock: never before what an earlier run has told (G5).
+fn clock_from(manifest: &Manifest, replayed: &Replayed, options: &Options) -> Clock {
+    let high_water_ms = manifest.time_ms.max(replayed.time_ms);
+    let wall_ms = options.clock.clone().unwrap_or_else(Clock::system).now().as_millis();
+    if wall_ms < high_water_ms {
+        options.observer.tell(&Event::ClockBehind { behind_ms: high_water_ms - wall_ms });
+    } else if high_water_ms > 0 && wall_ms - high_water_ms > CLOCK_JUMP_MS {
+        options.observer.tell(&Event::ClockAhead { ahead_ms: wall_ms - high_water_ms });
+    }
+    options.clock.clone().unwrap_or_else(|| Clock::system_from(Timestamp::from_millis(high_water_ms)))
+}
+
+/// The manifest of this run.
+fn advance(
+    storage: &dyn Storage,
+    manifest: &mut Manifest,
+    replayed: &Replayed,
+    now: Timestamp,
+) -> Result<()> {
+    manifest.run += 1;
+    manifest.time_ms = manifest.time_ms.max(replayed.time_ms).max(now.as_millis());
+    manifest.was_closed = false;
+    manifest.cuts.extend(replayed.cut);
+    let numbers = names(storage)?.into_iter().filter_map(|name| match name {
+        Name::Generation(number) | Name::GenerationTemporary(number) => Some(number + 1),
+        _ => None,
+    });
+    manifest.generation_next = numbers.max().unwrap_or(0).max(manifest.generation_next);
+    Ok(())
+}
+
+fn names(storage: &dyn Storage) -> Result<Vec<Name>> {
+    let files = storage.list().map_err(failed("listing", "the directory"))?;
+    Ok(files.iter().filter_map(|file| Name::parse(file)).collect())
+}
+
+fn begin_log(
+    storage: &Arc<dyn Storage>,
+    manifest: &Manifest,
+    replayed: &Replayed,
+    options: &Options,
+) -> Result<Option<Log>> {
+    if options.durability == Durability::None {
+        return Ok(None);
+    }
+    let expected = options.ids_expected.saturating_mul(RECORD_BYTES).div_ceil(LOG_SEGMENT_BYTES);
+    let setup = Setup {
+        store_id: manifest.store_id,
+        segment: replayed.next_segment,
+        seq: replayed.next_seq,
+        segment_bytes: options.log_segment_bytes.unwrap_or(LOG_SEGMENT_BYTES),
+        segments_ready: (expected + 1).min(LOG_SEGMENTS_READY_MAX),
+    };
+    Log::create(Arc::clone(storage), setup).map(Some)
+}
+
+/// Removes what a crash has left: files that are not finished, generations that no manifest names, and log
+/// segments below the floor. Everything in them is in the log, or in generations, or was over.
+fn remove_unnamed(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
+    let files = storage.list().map_err(failed("listing", "the directory"))?;
+    let is_named = |id| manifest.generations.iter().any(|named| named.id == id);
+    let mut removed = 0;
+    for file in files {
+        let is_left_over = match Name::parse(&file) {
+            Some(Name::GenerationTemporary(_) | Name::Temporary) => true,
+            Some(Name::Generation(id)) => !is_named(id),
+            Some(Name::Segment(segment)) => segment < manifest.log_floor,
+            _ => false,
+        };
+        if is_left_over {
+            storage.remove(&file).map_err(failed("removing", &file))?;
+            removed += 1;
+        }
+    }
+    if removed > 0 { storage.sync_dir().map_err(failed("syncing", "the directory")) } else { Ok(()) }
+}
+
+/// Whether the last owner of a store has not closed it.
+///
+/// # Errors
+///
+/// As [`Store::open`](crate::Store::open).
+pub(crate) fn needs_recovery(storage: &dyn Storage) -> Result<bool> {
+    Ok(Manifest::read(storage)?.is_some_and(|manifest| !manifest.was_closed))
+}
+
+const _: () = assert!(wal::RECORD_BYTES as u64 == RECORD_BYTES);

@@ -1,0 +1,137 @@
+//! Sealing: a frozen table becomes a generation on disk, slice by slice, while calls go on.
+//!
+//! ```text
+//! frozen table --lines in the order of hi--> generation-N.new --sync, rename--> generation-N
+//!    --> MANIFEST names it --> view lists it --> log segments that only it needed are removed
+//! ```
+//!
+//! Only the oldest frozen table is sealed, so generations are older than all tables. A crash between two of
+//! these steps leaves a file that no manifest names, which the next opening removes, and the log, which has
+//! everything.
+
+use crate::error::Result;
+use crate::event::Event;
+use crate::fingerprint::Fingerprint;
+use crate::generation::{Generation, GenerationWriter, Sealed as Named, Spec};
+use crate::limits::LINES_PER_STEP;
+use crate::stamp::State;
+use crate::sync::Arc;
+use crate::table::Table;
+
+use super::core::Core;
+use super::durable::Durable;
+use super::sealed::Sealed;
+use super::succession::Succession;
+use super::view::{Fact, Older, View};
+
+/// A frozen table that is being written.
+#[derive(Debug)]
+pub(crate) struct Seal {
+    table: Arc<Table>,
+    writer: GenerationWriter,
+    next_line: u64,
+    /// The present, in ticks, when sealing began: what is over by then is left out.
+    now: u64,
+    /// Whether there is nothing older that a forgotten fact could hide.
+    is_oldest: bool,
+}
+
+impl Seal {
+    /// Begins with the oldest frozen table, once its leases are carried; `None` when there is none.
+    pub(crate) fn begin(core: &Core, durable: &Durable, view: &View) -> Result<Option<Seal>> {
+        let Some(oldest) = view.older.last().filter(|older| older.is_carried) else { return Ok(None) };
+        let (store_id, id) = durable.read_manifest(|manifest| (manifest.store_id, manifest.next_generation));
+        let spec = Spec { store_id, id, ids: oldest.table.facts(), birth: oldest.table.birth() };
+        let writer = durable.write(|storage| GenerationWriter::create(storage, spec))?;
+        Ok(Some(Seal {
+            table: Arc::clone(&oldest.table),
+            writer,
+            next_line: 0,
+            now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
+            is_oldest: core.span.is_forever() && view.older.len() == 1 && view.sealed.is_empty(),
+        }))
+    }
+
+    /// Writes one slice; whether it was the last.
+    pub(crate) fn step(&mut self, durable: &Durable) -> Result<bool> {
+        let first = self.table.hi_at(self.next_line);
+        self.next_line += LINES_PER_STEP;
+        let next = self.table.hi_at(self.next_line);
+        let Some(first) = first else { return Ok(true) };
+        let last = next.map_or(u64::MAX, |next| next - 1);
+        let mut slice: Vec<(Fingerprint, State, u64)> = self
+            .table
+            .keys_between(first, last)
+            .filter_map(|(key, stamp)| self.sealed_fact(Fact::of(&self.table, stamp)).map(|(s, u)| (key, s, u)))
+            .collect();
+        // Nearly in order already: a table is sorted up to small shifts.
+        slice.sort_by_key(|(key, ..)| key.hi());
+        let push = |&(key, state, until): &(Fingerprint, State, u64)| self.writer.push(key, state, until);
+        durable.write(|_| slice.iter().try_for_each(push))?;
+        Ok(next.is_none())
+    }
+
+    /// What of a fact is worth keeping.
+    ///
+    /// What is over may go: whatever it hides was over before it (a new fact exceeds all older ones). A
+    /// claim reads as what was before it; its lease, if still held, is stated in a newer table.
+    fn sealed_fact(&self, fact: Fact) -> Option<(State, u64)> {
+        let (state, until) = match fact {
+            Fact::None => return None,
+            Fact::Seen(until) => (State::Seen, until),
+            Fact::Forgotten(_) | Fact::Pending(..) => (State::Forgotten, fact.floor()),
+        };
+        let is_over = until <= self.now;
+        let is_hiding_nothing = state == State::Forgotten && (self.is_oldest || until == 0);
+        (!is_over && !is_hiding_nothing).then_some((state, until))
+    }
+
+    /// Finishes the file, names it in the manifest, lists it in a view, and lets the log go that only it
+    /// needed.
+    pub(crate) fn finish(self, core: &Core, durable: &Durable, succession: &mut Succession) -> Result<()> {
+        let Seal { table, writer, .. } = self;
+        let named = durable.write(|storage| writer.finish(storage))?;
+        let store_id = durable.read_manifest(|manifest| manifest.store_id);
+        let open = |storage: &_| Generation::open(storage, &named, store_id, durable.access);
+        let generation = durable.write(open)?;
+        let log_floor = log_floor_without(&core.views.load(), &table);
+        durable.replace_manifest(core.now(), &core.cursors, |manifest| {
+            manifest.next_generation = named.id + 1;
+            manifest.log_floor = log_floor;
+            manifest.generations.insert(0, named.clone());
+        })?;
+        succession.publish(&core.views, |view| list(view, &table, generation));
+        durable.remove_log_below(log_floor)?;
+        core.counters.seals.add(1);
+        tell(durable, &named);
+        Ok(())
+    }
+
+    /// Whether this is the table that is being sealed.
+    pub(crate) fn is_of(&self, table: &Arc<Table>) -> bool {
+        Arc::ptr_eq(&self.table, table)
+    }
+}
+
+/// The log segment from which on facts are logged that are in no sealed file once `table` is sealed.
+fn log_floor_without(view: &View, table: &Arc<Table>) -> u64 {
+    let mut view = view.clone();
+    view.older.retain(|older| !Arc::ptr_eq(&older.table, table));
+    view.log_floor()
+}
+
+/// Lists a generation in the place of the frozen table that it was made from, whose memory it keeps.
+fn list(view: &mut View, table: &Arc<Table>, generation: Generation) {
+    let index = view.older.iter().position(|older| Arc::ptr_eq(&older.table, table));
+    let frozen: Option<Older> = index.map(|index| view.older.remove(index));
+    let mut sealed = Sealed::new(generation);
+    if let Some(frozen) = frozen {
+        sealed = sealed.with_memory(frozen.table, frozen.filter);
+    }
+    view.sealed.insert(0, sealed);
+}
+
+fn tell(durable: &Durable, named: &Named) {
+    let (file, ids, bytes) = (named.name(), named.ids, named.bytes);
+    durable.observer.tell(&Event::GenerationSealed { file, ids, bytes });
+}

@@ -1,0 +1,123 @@
+//! A sealed generation as one call sees it: a file, its filter, and perhaps the table that it was made from.
+
+use crate::bloom::{Bloom, Mask};
+use crate::error::Error;
+use crate::fingerprint::Fingerprint;
+use crate::generation::Generation;
+use crate::stamp::State;
+use crate::sync::{Arc, Mutex};
+use crate::table::Table;
+
+use super::view::{Fact, Retry};
+
+/// A generation in a view.
+#[derive(Clone, Debug)]
+pub(crate) struct Sealed {
+    generation: Arc<Generation>,
+    /// The table that the file was written from, and its filter: the faster ones, while memory allows.
+    memory: Option<(Arc<Table>, Option<Arc<Bloom>>)>,
+    /// What the last failed look-up met.
+    damage: Arc<Mutex<Option<Error>>>,
+}
+
+impl Sealed {
+    /// A generation that is read from its file.
+    pub(crate) fn new(generation: Generation) -> Sealed {
+        Sealed { generation: Arc::new(generation), memory: None, damage: Arc::default() }
+    }
+
+    /// Answers from the table that the file was written from.
+    pub(crate) fn with_memory(mut self, table: Arc<Table>, filter: Option<Arc<Bloom>>) -> Sealed {
+        self.memory = Some((table, filter));
+        self
+    }
+
+    /// Answers from the file from now on.
+    pub(crate) fn release_memory(&mut self) {
+        self.memory = None;
+    }
+
+    pub(crate) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
+    /// The table in memory, if there still is one.
+    pub(crate) fn table(&self) -> Option<&Arc<Table>> {
+        self.memory.as_ref().map(|(table, _)| table)
+    }
+
+    fn filter(&self) -> Option<&Arc<Bloom>> {
+        self.memory.as_ref().and_then(|(_, filter)| filter.as_ref())
+    }
+
+    /// What the generation knows of a key.
+    ///
+    /// The file's lines prove themselves, so a damaged one is told and never taken for an absent key (G4).
+    #[inline]
+    pub(crate) fn fact(&self, key: Fingerprint) -> Result<Fact, Retry> {
+        match self.table() {
+            Some(table) => Ok(match Fact::in_table(table, key) {
+                // Its lease is carried elsewhere, or over: read back as it was sealed.
+                Fact::Pending(stamp, until) if stamp.version() > 0 => Fact::Forgotten(until - 1),
+                Fact::Pending(..) => Fact::None,
+                fact => fact,
+            }),
+            None => self.fact_in_file(key),
+        }
+    }
+
+    fn fact_in_file(&self, key: Fingerprint) -> Result<Fact, Retry> {
+        match self.generation.find(key) {
+            Ok(None) => Ok(Fact::None),
+            Ok(Some((State::Seen, until))) => Ok(Fact::Seen(until)),
+            Ok(Some((_, until))) => Ok(Fact::Forgotten(until)),
+            Err(error) => {
+                *self.damage.lock() = Some(error);
+                Err(Retry::Unreadable)
+            }
+        }
+    }
+
+    /// What the last failed look-up met.
+    pub(crate) fn damage(&self) -> Option<Error> {
+        self.damage.lock().clone()
+    }
+
+    #[inline]
+    pub(crate) fn may_contain(&self, key: Fingerprint, mask: Mask) -> bool {
+        match self.filter() {
+            Some(filter) => filter.may_contain_masked(key, mask),
+            None => self.generation.may_contain_masked(key, mask),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn prefetch_filter(&self, key: Fingerprint) {
+        match self.filter() {
+            Some(filter) => filter.prefetch(key),
+            None => self.generation.prefetch(key),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn prefetch_line(&self, key: Fingerprint) {
+        match self.table() {
+            Some(table) => table.prefetch(key),
+            None => self.generation.prefetch_line(key),
+        }
+    }
+
+    /// Bytes charged for filters.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.filter().map_or(0, |filter| filter.memory_bytes()) + self.generation.memory_bytes()
+    }
+
+    /// Bytes charged for the table in memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.table().map_or(0, |table| table.bytes())
+    }
+
+    pub(crate) fn ids(&self) -> u64 {
+        self.generation.ids()
+    }
+}

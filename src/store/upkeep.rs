@@ -1,0 +1,150 @@
+//! The disk's part of maintenance: sealing, dropping files that are over, and keeping the log synced and
+//! ahead of need.
+
+use std::time::Duration;
+
+use crate::clock::{Clock, Timestamp};
+use crate::error::Result;
+use crate::event::Event;
+use crate::storage::names::generation_name;
+use crate::limits::SEAL_LAG_MAX;
+use crate::options::Durability;
+
+use super::core::Core;
+use super::durable::Durable;
+use super::maintain::Structure;
+use super::replay::TIME_CURSOR;
+use super::seal::Seal;
+use super::succession::Succession;
+use super::view::View;
+
+/// Work on disk in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    seal: Option<Seal>,
+    /// When the log was last written, or synced, in the background.
+    paced_at: Timestamp,
+    position_synced: u64,
+}
+
+impl Upkeep {
+    /// One slice of work on disk; false when there is none.
+    pub(crate) fn step(
+        &mut self,
+        core: &Core,
+        durable: &Durable,
+        succession: &mut Succession,
+    ) -> Result<bool> {
+        if self.expire(core, durable, succession)? {
+            return Ok(true);
+        }
+        let view = core.views.load();
+        let mut seal = match self.seal.take() {
+            Some(seal) => seal,
+            None => match Seal::begin(core, durable, &view)? {
+                Some(seal) => seal,
+                None => return Ok(false),
+            },
+        };
+        drop(view);
+        if seal.step(durable)? {
+            seal.finish(core, durable, succession)?;
+        } else {
+            self.seal = Some(seal);
+        }
+        Ok(true)
+    }
+
+    /// Drops generations in which everything is over: the manifest first, then the files.
+    fn expire(&mut self, core: &Core, durable: &Durable, succession: &mut Succession) -> Result<bool> {
+        if core.span.is_forever() {
+            return Ok(false);
+        }
+        let now = core.span.tick_at(core.now());
+        let view = core.views.load();
+        let over: Vec<(u64, u64)> = (view.sealed.iter().map(|sealed| sealed.generation()))
+            .filter(|generation| generation.until_max() <= now)
+            .map(|generation| (generation.id(), generation.ids()))
+            .collect();
+        drop(view);
+        if over.is_empty() {
+            return Ok(false);
+        }
+        let is_over = |id: u64| over.iter().any(|(over, _)| *over == id);
+        durable.replace_manifest(core.now(), &core.cursors, |manifest| {
+            manifest.generations.retain(|named| !is_over(named.id));
+        })?;
+        succession.publish(&core.views, |view| view.sealed.retain(|sealed| !is_over(sealed.generation().id())));
+        for (id, ids) in over {
+            let file = generation_name(id);
+            durable.remove(&file)?;
+            core.counters.tables_expired.add(1);
+            durable.observer.tell(&Event::GenerationExpired { file, ids });
+        }
+        Ok(true)
+    }
+
+    /// Makes log segments ready ahead of need, and writes and syncs the log as often as was asked for.
+    pub(crate) fn pace_log(&mut self, core: &Core) -> Result<bool> {
+        let Some(durable) = &core.durable else { return Ok(false) };
+        let Some(log) = durable.log() else { return Ok(false) };
+        let now = core.pace.now();
+        if now.saturating_since(self.paced_at) >= core.pace_interval && log.position() != self.position_synced {
+            self.paced_at = now;
+            if !core.span.is_forever() {
+                // So that time goes on from here should the wall clock be set back before the next opening.
+                let time = core.now().as_millis();
+                log.append_cursors(&[], &[(TIME_CURSOR, time)]).map_err(|error| durable.poison(error))?;
+            }
+            self.position_synced = log.position();
+            durable.sync_log()?;
+            return Ok(true);
+        }
+        log.prepare().map_err(|error| durable.poison(error))
+    }
+}
+
+impl Structure {
+    /// Gives up tables in memory of which there is a file, the oldest first, until `excess` bytes are free;
+    /// returns how many were given up.
+    pub(super) fn release_sealed(&mut self, core: &Core, excess: u64) -> u64 {
+        let view = core.views.load();
+        let (mut kept, mut freed) = (view.sealed.len(), 0);
+        while freed < excess && kept > 0 {
+            kept -= 1;
+            freed += view.sealed[kept].memory_bytes();
+        }
+        drop(view);
+        if freed > 0 {
+            self.succession.publish(&core.views, |view| {
+                view.sealed[kept..].iter_mut().for_each(super::sealed::Sealed::release_memory);
+            });
+        }
+        freed
+    }
+}
+
+impl Core {
+    /// Whether as many frozen tables wait to be sealed as may: new ones must wait.
+    pub(crate) fn is_sealing_behind(&self, view: &View) -> bool {
+        self.durable.is_some() && view.older.len() >= SEAL_LAG_MAX
+    }
+
+    /// The log segment that is being written; zero without a log.
+    pub(crate) fn log_segment(&self) -> u64 {
+        self.durable.as_ref().map_or(0, Durable::log_segment)
+    }
+}
+
+/// How often the log is written or synced in the background.
+pub(crate) fn pace_interval(durability: Durability, sync_every: Duration) -> Duration {
+    match durability {
+        Durability::Deferred(time) => (time / 2).min(sync_every),
+        _ => sync_every,
+    }
+}
+
+/// The clock by which the log is paced: the system's, but in a store that is stepped by hand.
+pub(crate) fn pace_clock(is_manual: bool, clock: &Clock) -> Clock {
+    if is_manual { clock.clone() } else { Clock::system() }
+}
