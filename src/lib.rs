@@ -163,10 +163,12 @@ mod limits;
 mod options;
 mod stamp;
 mod stats;
+mod storage;
 mod store;
 mod sync;
 mod table;
 mod verdict;
+mod wal;
 mod window;
 
 pub use clock::{Clock, ManualClock, Timestamp};
