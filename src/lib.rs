@@ -155,6 +155,7 @@
 
 mod bloom;
 mod clock;
+mod codec;
 mod error;
 mod fingerprint;
 mod floor;

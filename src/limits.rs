@@ -95,3 +95,24 @@ pub(crate) const WINDOW_MS_MAX: u64 = 1 << 40;
 
 /// Shortest time between two rotations by age, in milliseconds.
 pub(crate) const ROTATE_MS_MIN: u64 = 1_000;
+
+/// Places in the log's queue: as many callers and chunks of batches may wait for one write.
+pub(crate) const LOG_CELLS: u64 = if cfg!(loom) { 2 } else { 256 };
+
+/// Facts in one place of the log's queue.
+pub(crate) const LOG_CELL_RECORDS: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// Longest frame of the log: room for all of the queue, or for 43,000 commits at once.
+pub(crate) const FRAME_BYTES_MAX: u64 = 1 << 20;
+
+/// Length of a log segment without an option.
+pub(crate) const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
+
+/// Longest segment of the log; a longer one is not read.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Full segments that may wait for their sync; the writer syncs the oldest itself when there are more.
+pub(crate) const SEGMENTS_UNSYNCED_MAX: usize = 2;
+
+/// Bytes of a segment that recovery holds in memory.
+pub(crate) const RECOVERY_WINDOW_BYTES: u64 = 4 << 20;
