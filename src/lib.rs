@@ -163,6 +163,7 @@ mod limits;
 mod options;
 mod stamp;
 mod stats;
+mod storage;
 mod store;
 mod sync;
 mod table;
