@@ -72,6 +72,14 @@ pub enum Error {
         /// What stopped the batch at the item with that index.
         cause: Box<Error>,
     },
+    /// What was to be committed at once, facts and cursors, does not fit in one frame of the log. Nothing was
+    /// recorded.
+    CommitSize {
+        /// Length of the frame that it would take.
+        bytes: u64,
+        /// Longest frame.
+        bytes_max: u64,
+    },
     /// A time to live was given to a store that does not forget, or one longer than it was created for.
     TimeToLive {
         /// What was asked for, in milliseconds.
@@ -186,6 +194,10 @@ impl fmt::Display for Error {
             Error::Partial { answered, cause } => {
                 write!(f, "the batch stopped after {answered} answered items: {cause}")
             }
+            Error::CommitSize { bytes, bytes_max } => write!(
+                f,
+                "a commit of {bytes} bytes is longer than the log takes at once ({bytes_max}): split it"
+            ),
             Error::TimeToLive { asked_ms, longest_ms: 0 } => {
                 write!(f, "a store that never forgets takes no time to live ({asked_ms} ms asked)")
             }

@@ -114,12 +114,30 @@ pub(crate) const CURSOR_NAME_BYTES_MAX: usize = 200;
 /// Bytes of a record in the log.
 pub(crate) const RECORD_BYTES: u64 = 24;
 
-/// Bytes of a segment of the log: 2.8 million records.
-pub(crate) const LOG_SEGMENT_BYTES: u64 = 64 << 20;
-
 /// Log segments that are made ready at once when many IDs are expected.
 pub(crate) const LOG_SEGMENTS_READY_MAX: u64 = 4;
 
 /// Milliseconds by which the wall clock may have gone on since a store was last open before that is told: a
 /// month.
 pub(crate) const CLOCK_JUMP_MS: u64 = 30 * 86_400_000;
+
+/// Places in the log's queue: as many callers and chunks of batches may wait for one write.
+pub(crate) const LOG_CELLS: u64 = if cfg!(loom) { 2 } else { 256 };
+
+/// Facts in one place of the log's queue.
+pub(crate) const LOG_CELL_RECORDS: usize = if cfg!(loom) { 2 } else { 64 };
+
+/// Longest frame of the log: room for all of the queue, or for 43,000 commits at once.
+pub(crate) const FRAME_BYTES_MAX: u64 = 1 << 20;
+
+/// Length of a log segment without an option: 2.8 million records.
+pub(crate) const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
+
+/// Longest segment of the log; a longer one is not read.
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+/// Full segments that may wait for their sync; the writer syncs the oldest itself when there are more.
+pub(crate) const SEGMENTS_UNSYNCED_MAX: usize = 2;
+
+/// Bytes of a segment that recovery holds in memory.
+pub(crate) const RECOVERY_WINDOW_BYTES: u64 = 4 << 20;

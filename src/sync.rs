@@ -117,6 +117,31 @@ mod std_side {
     pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
     pub(crate) use std::sync::{Arc, OnceLock};
 
+    /// Whether the calling thread is unwinding.
+    pub(crate) fn is_panicking() -> bool {
+        std::thread::panicking()
+    }
+
+    /// A place to sleep until others say that something has changed.
+    #[derive(Debug)]
+    pub(crate) struct Condvar(parking_lot::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Condvar {
+            Condvar(parking_lot::Condvar::new())
+        }
+
+        /// Lets go of the lock, sleeps, and takes it again; may return for no reason.
+        pub(crate) fn wait<'m, T>(&self, mut guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
+            self.0.wait(&mut guard);
+            guard
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
     /// A pointer to an immutable value that is replaced as a whole.
     #[derive(Debug)]
     pub(crate) struct Published<T>(arc_swap::ArcSwap<T>);
@@ -202,6 +227,11 @@ mod std_side {
             std::thread::sleep(Duration::from_micros(50));
         }
     }
+
+    /// Stops the calling thread for a time.
+    pub(crate) fn sleep(time: Duration) {
+        std::thread::sleep(time);
+    }
 }
 
 /// The model checker's types with the same faces.
@@ -224,6 +254,27 @@ mod loom_side {
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().expect("a model that panics ends there")
+        }
+    }
+
+    pub(crate) fn is_panicking() -> bool {
+        std::thread::panicking()
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Condvar {
+            Condvar(loom::sync::Condvar::new())
+        }
+
+        pub(crate) fn wait<'m, T>(&self, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
+            self.0.wait(guard).expect("a model that panics ends there")
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
         }
     }
 
@@ -280,6 +331,10 @@ mod loom_side {
     }
 
     pub(crate) fn pause(_round: u32) {
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn sleep(_time: Duration) {
         loom::thread::yield_now();
     }
 }

@@ -10,16 +10,21 @@
 //! - a name that was created, renamed or removed before the directory was synced ([`Storage::sync_dir`]);
 //! - nothing else: unsynced bytes may be there, not there or torn, unsynced names either way.
 
+#![cfg_attr(not(test), expect(dead_code, reason = "the store does not use it yet"))]
+#![cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "that feature makes it reachable"))]
+
 mod disk;
 mod map;
-#[cfg(any(test, feature = "testing"))]
-pub mod sim;
+#[cfg(test)]
+#[cfg(not(loom))]
+pub(crate) mod scratch;
 
 use std::fmt::Debug;
 use std::io;
 
 use crate::error::{Error, Result};
 
+#[cfg_attr(not(test), expect(unused_imports, reason = "the store does not use it yet"))]
 pub(crate) use self::disk::Disk;
 pub(crate) use self::map::Map;
 
@@ -67,14 +72,14 @@ pub trait StorageFile: Debug + Send + Sync {
     fn write_some_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
 
     /// Makes the file `bytes` long, with real blocks for all of it, so that writing within it needs no more
-    /// room. A new part reads as zeros.
+    /// room. A new part reads as zeros; a longer file is cut short. After an error the length is as before.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
 
     /// Makes everything written so far, and the length, last through a power cut.
     fn sync(&self) -> io::Result<()>;
 
-    /// A read-only view of the whole file, which must not change any more; `None` where the backend has no
-    /// such thing.
+    /// A read-only view of the whole file, which must not change any more and must have been opened for
+    /// reading; `None` where the backend has no such thing.
     fn map(&self) -> io::Result<Option<Map>>;
 }
 
@@ -112,6 +117,12 @@ impl dyn StorageFile {
     }
 }
 
+/// Refuses names that could lead out of the directory.
+fn check_name(name: &str) -> io::Result<&str> {
+    let is_plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0']);
+    if is_plain { Ok(name) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "no plain file name")) }
+}
+
 /// An error of the system as one of ours.
 pub(crate) fn failed(operation: &'static str, file: &str) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::Io {
@@ -131,7 +142,12 @@ pub(crate) fn read_file(storage: &dyn Storage, name: &str, bytes_max: u64) -> Re
     let file = storage.open_read(name).map_err(failed("opening", name))?;
     let bytes = file.size().map_err(failed("reading the length", name))?;
     if bytes > bytes_max {
-        return Err(Error::corrupt(name, 0, format!("a file of at most {bytes_max} bytes"), format!("{bytes} bytes")));
+        return Err(Error::corrupt(
+            name,
+            0,
+            format!("a file of at most {bytes_max} bytes"),
+            format!("{bytes} bytes"),
+        ));
     }
     let mut content = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
     file.read_exact_at(0, &mut content).map_err(failed("reading", name))?;

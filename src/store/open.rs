@@ -16,13 +16,13 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::fingerprint::{Hasher, Secret};
 use crate::generation::{Access, Generation};
-use crate::limits::{CLOCK_JUMP_MS, LOG_SEGMENT_BYTES, LOG_SEGMENTS_READY_MAX, RECORD_BYTES};
+use crate::limits::{CLOCK_JUMP_MS, LOG_SEGMENTS_READY_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT};
 use crate::manifest::{Manifest, read_secret, write_secret};
 use crate::options::{Durability, FileAccess, Options, Window};
 use crate::storage::names::{LOCK, Name};
 use crate::storage::{Storage, failed};
 use crate::sync::Arc;
-use crate::wal::{self, Log, Setup};
+use crate::wal::{Log, Setup};
 use crate::window::Span;
 
 use super::core::{Begin, Core};
@@ -245,12 +245,12 @@ fn begin_log(
     if options.durability == Durability::None {
         return Ok(None);
     }
-    let expected = options.ids_expected.saturating_mul(RECORD_BYTES).div_ceil(LOG_SEGMENT_BYTES);
+    let expected = options.ids_expected.saturating_mul(RECORD_BYTES).div_ceil(SEGMENT_BYTES_DEFAULT);
     let setup = Setup {
         store_id: manifest.store_id,
         segment: replayed.next_segment,
         seq: replayed.next_seq,
-        segment_bytes: options.log_segment_bytes.unwrap_or(LOG_SEGMENT_BYTES),
+        segment_bytes: options.log_segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
         segments_ready: (expected + 1).min(LOG_SEGMENTS_READY_MAX),
     };
     Log::create(Arc::clone(storage), setup).map(Some)
@@ -285,5 +285,3 @@ fn remove_unnamed(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
 pub(crate) fn needs_recovery(storage: &dyn Storage) -> Result<bool> {
     Ok(Manifest::read(storage)?.is_some_and(|manifest| !manifest.was_closed))
 }
-
-const _: () = assert!(wal::RECORD_BYTES as u64 == RECORD_BYTES);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::limits::{LOAD_EXPECTED_PERCENT, LOG_SEGMENT_BYTES};
+use crate::limits::LOAD_EXPECTED_PERCENT;
 use crate::manifest::{Cut, Manifest};
 use crate::options::Options;
 use crate::stamp::{State, VERSION_MAX};
@@ -188,5 +188,3 @@ fn take_in(table: &Table, record: Record, now: u64) -> Option<bool> {
     let stamp = table.stamp(state, until)?;
     table.raise(record.key, stamp, until)
 }
-
-const _: () = assert!(LOG_SEGMENT_BYTES > 0);

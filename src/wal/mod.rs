@@ -1,0 +1,23 @@
+//! The log: every fact is written here before its answer leaves, and read back when the store is opened.
+//!
+//! - `frame`: the bytes of one write, and when they count as whole.
+//! - `segment`: files of fixed size that are made ready before use.
+//! - `queue`: where callers leave their facts without waiting for each other.
+//! - `log`: one caller writes and syncs for all that wait.
+//! - `scan`: every whole frame of a segment, and whether there is anything else.
+//! - `recover`: what is read back, and which damage is no damage.
+#![cfg_attr(not(test), expect(dead_code, reason = "the store on disk is being built on it"))]
+
+mod frame;
+mod log;
+mod queue;
+mod recover;
+mod scan;
+mod segment;
+
+#[expect(unused_imports, reason = "the store on disk is being built on it")]
+pub(crate) use self::{
+    log::{Log, LogStats, Session, Setup},
+    frame::Record,
+    recover::{Cut, Extent, Recovered, recover},
+};

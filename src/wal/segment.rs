@@ -1,0 +1,206 @@
+//! A segment: a file of fixed size that frames are written into, made ready before its first use.
+//!
+//! | bytes | field | meaning |
+//! | --- | --- | --- |
+//! | 0..8 | magic | `fs-log-s` |
+//! | 8..16 | version | 1 |
+//! | 16..24 | store id | the store it belongs to |
+//! | 24..32 | number | that in its name |
+//! | 32..40 | seed | random, for the checksums of its frames |
+//! | 40..48 | length | of the file |
+//! | 48..56 | seq min | no frame in it has a smaller seq |
+//! | 56..64 | checksum | XXH3-64 of bytes 0..56 |
+//! | 64..4096 | zero | |
+//! | 4096.. | frames | one after the other, then zeros |
+//!
+//! The header has a page of its own, which is never written again.
+//!
+//! # How one is made
+//!
+//! Under the name `log-NNNNNNNNNN.new` it is given its blocks, filled with zeros and synced; then it gets
+//! its name, and the directory is synced. Writing into such a file changes no length and no map of blocks, so a
+//! sync has nothing but the frames to write: half the time of one that must also turn unwritten extents into
+//! written ones.
+//!
+//! # What a crash can leave
+//!
+//! A file that ends in `.new`, in any state: nobody reads it, and the next log of the store removes it. A file
+//! that has its name also has its length and its header; if not it is damaged, whatever else is there.
+//!
+//! # History
+//!
+//! Format 1: this one.
+
+use crate::codec::{Reader, checksum};
+use crate::error::{Error, Result};
+use crate::limits::{FRAME_BYTES_MAX, SEGMENT_BYTES_MAX};
+use crate::storage::{Storage, StorageFile, failed};
+
+/// Bytes before the first frame.
+pub(super) const HEADER_BYTES: u64 = 4096;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"fs-log-s");
+const VERSION: u64 = 1;
+const FIELDS_BYTES: usize = 64;
+const NAME_PREFIX: &str = "log-";
+const NAME_DIGITS: usize = 10;
+const UNFINISHED_SUFFIX: &str = ".new";
+
+/// Bytes of zeros written at once.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// Name of the file of a segment.
+pub(super) fn name(number: u64) -> String {
+    format!("{NAME_PREFIX}{number:0NAME_DIGITS$}")
+}
+
+/// The number in the name of a segment's file; `None` for other files.
+pub(super) fn number_in(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(NAME_PREFIX)?;
+    let is_number = digits.len() >= NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = is_number.then(|| digits.parse().ok()).flatten()?;
+    (self::name(number) == name).then_some(number)
+}
+
+/// The number of a segment that was not finished; `None` for other files.
+pub(super) fn number_in_unfinished(name: &str) -> Option<u64> {
+    number_in(name.strip_suffix(UNFINISHED_SUFFIX)?)
+}
+
+/// What a segment is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) store_id: u64,
+    pub(super) number: u64,
+    pub(super) seed: u64,
+    pub(super) bytes: u64,
+    pub(super) seq_min: u64,
+}
+
+impl Header {
+    fn encode(&self) -> [u8; FIELDS_BYTES] {
+        let mut bytes = [0; FIELDS_BYTES];
+        let words = [MAGIC, VERSION, self.store_id, self.number, self.seed, self.bytes, self.seq_min];
+        for (index, word) in words.into_iter().enumerate() {
+            bytes[index * 8..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        let (covered, sum) = bytes.split_at_mut(FIELDS_BYTES - 8);
+        sum.copy_from_slice(&checksum(0, covered).to_le_bytes());
+        bytes
+    }
+
+    /// Reads and checks the header of the file of segment `number`, and its length.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Format`], [`Error::Corrupt`], [`Error::Io`].
+    pub(super) fn read(file: &(dyn StorageFile + 'static), store_id: u64, number: u64) -> Result<Header> {
+        let name = name(number);
+        let size = file.size().map_err(failed("reading the length of", &name))?;
+        let mut bytes = [0; FIELDS_BYTES];
+        if size < HEADER_BYTES {
+            return Err(Error::corrupt(name, size, "the header of a log segment", "the end of the file"));
+        }
+        file.read_exact_at(0, &mut bytes).map_err(failed("reading", &name))?;
+        let header = Header::decode(&bytes, &name)?;
+        let wrong = |offset: u64, what: &str, expected: u64, found: u64| {
+            Err(Error::corrupt(name.clone(), offset, format!("{what} {expected}"), found.to_string()))
+        };
+        if header.store_id != store_id {
+            return wrong(16, "store id", store_id, header.store_id);
+        }
+        if header.number != number {
+            return wrong(24, "number", number, header.number);
+        }
+        if header.bytes != size || size > SEGMENT_BYTES_MAX {
+            return wrong(size, "length", header.bytes.min(SEGMENT_BYTES_MAX), size);
+        }
+        Ok(header)
+    }
+
+    fn decode(bytes: &[u8; FIELDS_BYTES], name: &str) -> Result<Header> {
+        let mut reader = Reader::new(bytes);
+        let mut word = || reader.u64().expect("the header has eight words");
+        let (magic, version) = (word(), word());
+        if magic == MAGIC && version > VERSION {
+            return Err(Error::Format { file: name.to_owned(), found: version, known: VERSION });
+        }
+        let (store_id, number, seed, length, seq_min, sum) = (word(), word(), word(), word(), word(), word());
+        let expected = checksum(0, &bytes[..FIELDS_BYTES - 8]);
+        if magic != MAGIC || version != VERSION || sum != expected {
+            let found = format!("magic {magic:016x}, version {version}, checksum {sum:016x}");
+            return Err(Error::corrupt(name, 0, "the header of a log segment", found));
+        }
+        Ok(Header { store_id, number, seed, bytes: length, seq_min })
+    }
+}
+
+/// A segment that is ready to be written.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) header: Header,
+    file: Box<dyn StorageFile>,
+}
+
+impl Segment {
+    /// Makes a segment: after this it lasts through a power cut, empty.
+    pub(super) fn create(storage: &dyn Storage, header: Header) -> Result<Segment> {
+        let name = name(header.number);
+        let unfinished = format!("{name}{UNFINISHED_SUFFIX}");
+        let file = storage.create(&unfinished).map_err(failed("creating", &unfinished))?;
+        file.allocate(header.bytes).map_err(failed("allocating", &unfinished))?;
+        let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(header.bytes).unwrap_or(ZEROS_BYTES))];
+        let mut offset = 0;
+        while offset < header.bytes {
+            let left = usize::try_from(header.bytes - offset).unwrap_or(ZEROS_BYTES);
+            let part = &zeros[..zeros.len().min(left)];
+            file.write_all_at(offset, part).map_err(failed("filling", &unfinished))?;
+            offset += part.len() as u64;
+        }
+        file.write_all_at(0, &header.encode()).map_err(failed("writing", &unfinished))?;
+        file.sync().map_err(failed("syncing", &unfinished))?;
+        storage.rename(&unfinished, &name).map_err(failed("renaming", &unfinished))?;
+        storage.sync_dir().map_err(failed("syncing the directory of", &name))?;
+        Ok(Segment { header, file })
+    }
+
+    /// Writes bytes of a frame.
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(offset, bytes).map_err(|error| failed("writing", &self.name())(error))
+    }
+
+    /// Makes what was written last through a power cut.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file.sync().map_err(|error| failed("syncing", &self.name())(error))
+    }
+
+    fn name(&self) -> String {
+        name(self.header.number)
+    }
+}
+
+/// Removes what an interrupted [`Segment::create`] left; how many files.
+pub(super) fn remove_unfinished(storage: &dyn Storage) -> Result<u64> {
+    remove_where(storage, |name| number_in_unfinished(name).is_some())
+}
+
+/// Removes the segments with smaller numbers; how many.
+pub(super) fn remove_below(storage: &dyn Storage, number: u64) -> Result<u64> {
+    remove_where(storage, |name| number_in(name).is_some_and(|found| found < number))
+}
+
+fn remove_where(storage: &dyn Storage, is_over: impl Fn(&str) -> bool) -> Result<u64> {
+    let mut removed = 0;
+    for name in storage.list().map_err(failed("listing", "the store's directory"))? {
+        if is_over(&name) {
+            storage.remove(&name).map_err(failed("removing", &name))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Longest frame that a segment of that length takes.
+pub(super) fn frame_bytes_max(segment_bytes: u64) -> u64 {
+    FRAME_BYTES_MAX.min(segment_bytes.saturating_sub(HEADER_BYTES))
+}
