@@ -10,17 +10,15 @@
 //! - a name that was created, renamed or removed before the directory was synced ([`Storage::sync_dir`]);
 //! - nothing else: unsynced bytes may be there, not there or torn, unsynced names either way.
 
-mod disk;
 mod map;
-#[cfg(any(test, feature = "testing"))]
-pub mod sim;
+pub(crate) mod names;
+pub(crate) mod replace;
 
 use std::fmt::Debug;
 use std::io;
 
 use crate::error::{Error, Result};
 
-pub(crate) use self::disk::Disk;
 pub(crate) use self::map::Map;
 
 /// One directory that belongs to one store. File names are plain: no separators.
@@ -131,7 +129,12 @@ pub(crate) fn read_file(storage: &dyn Storage, name: &str, bytes_max: u64) -> Re
     let file = storage.open_read(name).map_err(failed("opening", name))?;
     let bytes = file.size().map_err(failed("reading the length", name))?;
     if bytes > bytes_max {
-        return Err(Error::corrupt(name, 0, format!("a file of at most {bytes_max} bytes"), format!("{bytes} bytes")));
+        return Err(Error::corrupt(
+            name,
+            0,
+            format!("a file of at most {bytes_max} bytes"),
+            format!("{bytes} bytes"),
+        ));
     }
     let mut content = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
     file.read_exact_at(0, &mut content).map_err(failed("reading", name))?;
