@@ -51,6 +51,9 @@ const WORDS: usize = 8;
 /// Bits in a block.
 const BLOCK_BITS: u64 = 256;
 
+/// Bytes in a block.
+pub(crate) const BLOCK_BYTES: usize = 32;
+
 /// The eight words of a block, or the bits of one key in them.
 type Words = [u32; WORDS];
 
@@ -85,7 +88,7 @@ fn block_index(fingerprint: Fingerprint, blocks: usize) -> usize {
 type Block = [AtomicU64; WORDS / 2];
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Block>() as u64 * 8 == BLOCK_BITS);
+const _: () = assert!(size_of::<Block>() as u64 * 8 == BLOCK_BITS && size_of::<Block>() == BLOCK_BYTES);
 
 /// Sets the bits of a key.
 #[inline]
@@ -126,6 +129,22 @@ impl Blocks {
     }
 }
 
+/// Asks a filter that lies in bytes, as [`Bloom::write_into`] writes it: whole blocks, and at least one.
+///
+/// The same answers as [`Bloom::may_contain_masked`].
+#[inline]
+pub(crate) fn bytes_may_contain(bytes: &[u8], fingerprint: Fingerprint, mask: Mask) -> bool {
+    let words = bytes_of_block(bytes, fingerprint).as_chunks::<8>().0.iter().zip(mask.0);
+    words.fold(0, |missing, (word, bits)| missing | (!u64::from_le_bytes(*word) & bits)) == 0
+}
+
+/// The block of a fingerprint in a filter that lies in bytes.
+#[inline]
+pub(crate) fn bytes_of_block(bytes: &[u8], fingerprint: Fingerprint) -> &[u8; BLOCK_BYTES] {
+    let blocks = bytes.as_chunks::<BLOCK_BYTES>().0;
+    &blocks[block_index(fingerprint, blocks.len())]
+}
+
 /// Collects the keys of a filter.
 ///
 /// Not shared between threads; [`BloomBuilder::build`] makes the filter that is.
@@ -157,6 +176,30 @@ impl BloomBuilder {
     #[inline]
     pub fn insert(&mut self, fingerprint: Fingerprint) {
         add(self.blocks.of(fingerprint), Mask::of(fingerprint));
+    }
+
+    /// Room for a filter of so many blocks, none of them filled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`](crate::Error::System) when there is not that much memory.
+    pub(crate) fn with_blocks(blocks: u64) -> Result<Self> {
+        Ok(Self { blocks: Blocks::zeroed(blocks.max(1))? })
+    }
+
+    /// Puts blocks in place as [`Bloom::write_into`] wrote them, from block `first` on.
+    ///
+    /// # Panics
+    ///
+    /// When they are more than there is room for.
+    pub(crate) fn load(&mut self, first: usize, bytes: &[u8]) {
+        let from = bytes.as_chunks::<BLOCK_BYTES>().0;
+        for (block, bytes) in self.blocks.0[first..first + from.len()].iter().zip(from) {
+            for (word, bytes) in block.iter().zip(bytes.as_chunks().0) {
+                // Relaxed: one builder writes, see `add`.
+                word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+            }
+        }
     }
 
     /// How much memory the filter takes, in bytes.
@@ -203,6 +246,23 @@ impl Bloom {
     #[inline]
     pub fn prefetch(&self, fingerprint: Fingerprint) {
         prefetch(self.blocks.of(fingerprint));
+    }
+
+    /// Blocks of the filter, at least one.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks.0.len()
+    }
+
+    /// Appends `count` blocks from `first` on as a file keeps them: words in order, little-endian.
+    ///
+    /// # Panics
+    ///
+    /// When the filter has not that many.
+    pub(crate) fn write_into(&self, first: usize, count: usize, bytes: &mut Vec<u8>) {
+        for word in self.blocks.0[first..first + count].iter().flatten() {
+            // Relaxed: nothing is written any more, see `has`.
+            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
     }
 
     /// How much memory the filter takes, in bytes.

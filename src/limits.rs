@@ -29,6 +29,9 @@ pub(crate) const LOAD_LIMIT_PERCENT: u64 = 80;
 /// Share of its slots, in per cent, to which a merged table is filled.
 pub(crate) const LOAD_MERGED_PERCENT: u64 = 80;
 
+/// Share of its slots, in per cent, to which the lines of a generation are filled.
+pub(crate) const LOAD_SEALED_PERCENT: u64 = 86;
+
 /// Share of its slots, in per cent, that a table sized by `Options::expect` has in use when all came.
 pub(crate) const LOAD_EXPECTED_PERCENT: u64 = 60;
 
@@ -141,3 +144,9 @@ pub(crate) const SEGMENTS_UNSYNCED_MAX: usize = 2;
 
 /// Bytes of a segment that recovery holds in memory.
 pub(crate) const RECOVERY_WINDOW_BYTES: u64 = 4 << 20;
+
+/// Bytes of a generation that are written or read at once.
+pub(crate) const GENERATION_BLOCK_BYTES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
+
+/// Largest manifest in bytes.
+pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 20;

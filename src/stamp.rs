@@ -84,6 +84,18 @@ impl Stamp {
         Stamp(version << STATE_BITS | state_bits)
     }
 
+    /// The fact as a number, as files have it: without the closed bit.
+    #[inline]
+    pub(crate) fn to_bits(self) -> u32 {
+        self.fact().0
+    }
+
+    /// The fact that a number states; a closed bit is no part of it.
+    #[inline]
+    pub(crate) fn from_bits(bits: u32) -> Stamp {
+        Stamp(bits).fact()
+    }
+
     #[inline]
     pub(crate) fn is_closed(self) -> bool {
         self.0 & CLOSED != 0

@@ -23,6 +23,7 @@
 use super::exact;
 use super::secret::Secret;
 use super::{Fingerprint, split};
+use crate::codec::checksum;
 use crate::error::{Error, Result};
 use siphasher::sip128::SipHasher24;
 use xxhash_rust::xxh3::xxh3_128_with_secret;
@@ -50,6 +51,9 @@ pub enum Hash {
     /// `Xxh3`, it is not proof against somebody who learns fingerprints.
     Exact,
 }
+
+/// Length of the ID that the check value is made of.
+const CHECK_ID_BYTES: usize = 2048;
 
 /// Turns IDs into fingerprints under one hash kind and one secret.
 ///
@@ -94,6 +98,18 @@ impl Hasher {
             Hash::Keyed => Some(self.keyed(id)),
             Hash::Exact => Some(self.exact(id.try_into().ok()?)),
         }
+    }
+
+    /// A number that tells this hash and secret from others: kept beside a store's files, so that they are
+    /// not opened with another secret.
+    ///
+    /// It depends on every byte of the secret that this kind of hash ever uses: XXH3 uses all of them only
+    /// for IDs of more than a kilobyte.
+    pub(crate) fn check_value(&self) -> u64 {
+        let long = [0x5c; CHECK_ID_BYTES];
+        let id = if self.hash == Hash::Exact { &long[..16] } else { &long[..] };
+        let fingerprint = self.fingerprint_if_taken(id).expect("16 bytes are taken by every kind");
+        checksum(CHECK_ID_BYTES as u64, &fingerprint.to_bytes())
     }
 
     #[inline]

@@ -31,6 +31,7 @@ use std::num::NonZeroU64;
 
 pub use hasher::Hash;
 pub(crate) use hasher::Hasher;
+pub(crate) use secret::SECRET_BYTES;
 pub use secret::Secret;
 
 /// What a zero half becomes: 2^64 divided by the golden ratio, a value with no meaning of its own.

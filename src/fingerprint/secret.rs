@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// How many bytes a secret has: the length of XXH3's own, so that every length of input meets its full
 /// strength.
-pub(super) const SECRET_BYTES: usize = 192;
+pub(crate) const SECRET_BYTES: usize = 192;
 
 /// The 192 bytes that make one store's fingerprints unlike another's.
 ///
@@ -50,9 +50,9 @@ impl Secret {
         Self(bytes)
     }
 
-    /// All 192 bytes, for the hash functions of this module.
+    /// All 192 bytes, for the hash functions and for the file that keeps them.
     #[inline]
-    pub(super) const fn bytes(&self) -> &[u8; SECRET_BYTES] {
+    pub(crate) const fn bytes(&self) -> &[u8; SECRET_BYTES] {
         &self.0
     }
 }

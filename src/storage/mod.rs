@@ -10,7 +10,6 @@
 //! - a name that was created, renamed or removed before the directory was synced ([`Storage::sync_dir`]);
 //! - nothing else: unsynced bytes may be there, not there or torn, unsynced names either way.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "the store does not use it yet"))]
 #![cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "that feature makes it reachable"))]
 
 mod disk;
@@ -18,13 +17,14 @@ mod map;
 #[cfg(test)]
 #[cfg(not(loom))]
 pub(crate) mod scratch;
+pub(crate) mod names;
+pub(crate) mod replace;
 
 use std::fmt::Debug;
 use std::io;
 
 use crate::error::{Error, Result};
 
-#[cfg_attr(not(test), expect(unused_imports, reason = "the store does not use it yet"))]
 pub(crate) use self::disk::Disk;
 pub(crate) use self::map::Map;
 

@@ -6,7 +6,6 @@
 //! - `log`: one caller writes and syncs for all that wait.
 //! - `scan`: every whole frame of a segment, and whether there is anything else.
 //! - `recover`: what is read back, and which damage is no damage.
-#![cfg_attr(not(test), expect(dead_code, reason = "the store on disk is being built on it"))]
 
 mod frame;
 mod log;

@@ -1,0 +1,154 @@
+//! The filter of an open generation: in memory, or asked where it lies in the map.
+
+use crate::bloom::{BLOCK_BYTES, Bloom, BloomBuilder, Mask, bytes_may_contain, bytes_of_block};
+use crate::codec::{Checksum, checksum};
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprint;
+use crate::limits::GENERATION_BLOCK_BYTES;
+use crate::sync::OnceLock;
+use crate::table::prefetch;
+
+use super::reader::{Content, Generation, index};
+
+/// Says "not here" or "perhaps", never a wrong "not here".
+#[derive(Debug)]
+pub(super) struct Filter {
+    /// Empty as long as the filter is asked in the map.
+    memory: OnceLock<Bloom>,
+    /// Where the filter is in the map; empty without one, and then every key passes.
+    mapped: std::ops::Range<usize>,
+    is_rebuilt: bool,
+}
+
+impl Filter {
+    /// Lets every key pass.
+    pub(super) fn none() -> Filter {
+        Filter { memory: OnceLock::new(), mapped: 0..0, is_rebuilt: false }
+    }
+
+    /// A filter at hand.
+    pub(super) fn in_memory(bloom: Bloom) -> Filter {
+        Filter { memory: OnceLock::from(bloom), ..Filter::none() }
+    }
+
+    /// The filter of a generation, checked: where it lies in the map, in memory without one, and in memory
+    /// and made anew when it is damaged.
+    pub(super) fn open(generation: &Generation) -> Result<Filter> {
+        let header = &generation.header;
+        let range = index(header.filter_offset())..index(header.footer_offset());
+        match &generation.content {
+            Content::Map(map)
+                if checksum(generation.seeds.filter, &map[range.clone()]) == header.filter_checksum =>
+            {
+                Ok(Filter { mapped: range, ..Filter::none() })
+            }
+            Content::Map(_) => Filter::rebuilt(generation),
+            Content::File(_) => match load(generation)? {
+                Some(bloom) => Ok(Filter::in_memory(bloom)),
+                None => Filter::rebuilt(generation),
+            },
+        }
+    }
+
+    fn rebuilt(generation: &Generation) -> Result<Filter> {
+        Ok(Filter { is_rebuilt: true, ..Filter::in_memory(rebuild(generation)?) })
+    }
+
+    #[inline]
+    pub(super) fn may_contain_masked(&self, generation: &Generation, key: Fingerprint, mask: Mask) -> bool {
+        match (self.memory.get(), &generation.content) {
+            (Some(bloom), _) => bloom.may_contain_masked(key, mask),
+            (None, Content::Map(map)) if !self.mapped.is_empty() => {
+                bytes_may_contain(&map[self.mapped.clone()], key, mask)
+            }
+            _ => true,
+        }
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, generation: &Generation, key: Fingerprint) {
+        match (self.memory.get(), &generation.content) {
+            (Some(bloom), _) => bloom.prefetch(key),
+            (None, Content::Map(map)) if !self.mapped.is_empty() => {
+                prefetch(bytes_of_block(&map[self.mapped.clone()], key));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.memory.get().map_or(0, Bloom::memory_bytes)
+    }
+
+    pub(super) fn is_rebuilt(&self) -> bool {
+        self.is_rebuilt
+    }
+}
+
+impl Generation {
+    /// Bytes of memory that [`Generation::load_filter`] takes.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.header.filter_blocks * BLOCK_BYTES as u64
+    }
+
+    /// Whether the filter is in memory, not only in the map.
+    pub(crate) fn is_filter_loaded(&self) -> bool {
+        self.filter.memory.get().is_some()
+    }
+
+    /// Brings the filter into memory of its own, where it is asked from then on; calls go on meanwhile.
+    ///
+    /// A filter in the map is only as good as the next read from the disk, and costs a page fault now and
+    /// then. Answers the bytes that it takes in memory now, none if it was there before. A filter that was
+    /// damaged since it was checked is made anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] without that much memory; [`Error::Corrupt`] and [`Error::Io`] from reading.
+    pub(crate) fn load_filter(&self) -> Result<u64> {
+        if self.is_filter_loaded() {
+            return Ok(0);
+        }
+        let bloom = match load(self)? {
+            Some(bloom) => bloom,
+            None => rebuild(self)?,
+        };
+        let bytes = bloom.memory_bytes();
+        Ok(if self.filter.memory.set(bloom).is_ok() { bytes } else { 0 })
+    }
+}
+
+/// Reads the filter; `None` when it is damaged.
+fn load(generation: &Generation) -> Result<Option<Bloom>> {
+    let header = &generation.header;
+    let mut builder = BloomBuilder::with_blocks(header.filter_blocks)?;
+    let mut sum = Checksum::new(generation.seeds.filter);
+    let mut buffer = Vec::new();
+    let (mut offset, end) = (header.filter_offset(), header.footer_offset());
+    let mut first = 0;
+    while offset < end {
+        let count = GENERATION_BLOCK_BYTES.min(index(end - offset));
+        let bytes = generation.bytes_at(offset, count, &mut buffer)?;
+        sum.add(bytes);
+        builder.load(first, bytes);
+        first += count / BLOCK_BYTES;
+        offset += count as u64;
+    }
+    Ok((sum.finish() == header.filter_checksum).then(|| builder.build()))
+}
+
+/// Makes the filter anew from the lines.
+#[cold]
+fn rebuild(generation: &Generation) -> Result<Bloom> {
+    let mut builder = BloomBuilder::with_blocks(generation.header.filter_blocks)?;
+    let mut ids = 0;
+    for fact in generation.facts() {
+        builder.insert(fact?.key);
+        ids += 1;
+    }
+    if ids != generation.header.ids {
+        let expected = format!("{} keys", generation.header.ids);
+        return Err(Error::corrupt(generation.name(), 64, expected, format!("{ids} keys")));
+    }
+    Ok(builder.build())
+}

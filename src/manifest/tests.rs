@@ -1,0 +1,1 @@
+//! Properties and damage of the manifest and the secret.
