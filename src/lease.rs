@@ -86,13 +86,7 @@ impl Leases {
         let shards = (0..LEASE_SHARDS).map(|_| CachePadded::new(Mutex::new(Shard::default()))).collect();
         let attempts = Counter::default();
         attempts.set(attempts_before);
-        Leases {
-            shards,
-            attempts,
-            held: Counter::default(),
-            earliest_end_ms: Counter::default(),
-            leases_max,
-        }
+        Leases { shards, attempts, held: Counter::default(), earliest_end_ms: Counter::default(), leases_max }
     }
 
     /// Locks the shard of a key. No I/O and no waiting for other locks happens under it.

@@ -102,7 +102,8 @@ pub(crate) const ROTATE_MS_MIN: u64 = 1_000;
 /// Milliseconds between two syncs of the log without an option.
 pub(crate) const SYNC_MS_DEFAULT: u64 = 1_000;
 
-/// IDs that a table of a store with a log holds at most: bounds what is read after a kill.
+/// IDs that a table made by growth holds at most in a store with a log, and half of those that its first
+/// table is made for: bounds what is read back after a kill.
 pub(crate) const LOGGED_IDS_MAX: u64 = 8_000_000;
 
 /// Frozen tables that wait to be sealed at most: then writers wait too.

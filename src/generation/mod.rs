@@ -53,7 +53,6 @@
 //! are, so that a later version is told from damage. Bytes that are zero here may get a meaning that readers
 //! of version 1 can do without.
 
-
 mod filter;
 mod header;
 mod line;

@@ -1,6 +1,6 @@
 //! Writes a generation in one sequential pass, with its filter and one block of lines in memory.
 
-use std::{fmt, io};
+use std::fmt;
 
 use crate::bloom::{BLOCK_BYTES, Bloom, BloomBuilder};
 use crate::codec::Checksum;

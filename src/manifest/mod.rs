@@ -56,7 +56,6 @@
 //!
 //! 1: this one.
 
-
 mod keys;
 #[cfg(test)]
 #[cfg(not(loom))]

@@ -13,12 +13,13 @@
 #![cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "that feature makes it reachable"))]
 
 mod disk;
+mod fork;
 mod map;
+pub(crate) mod names;
+pub(crate) mod replace;
 #[cfg(test)]
 #[cfg(not(loom))]
 pub(crate) mod scratch;
-pub(crate) mod names;
-pub(crate) mod replace;
 
 use std::fmt::Debug;
 use std::io;
@@ -26,6 +27,7 @@ use std::io;
 use crate::error::{Error, Result};
 
 pub(crate) use self::disk::Disk;
+pub(crate) use self::fork::ForkGuard;
 pub(crate) use self::map::Map;
 
 /// One directory that belongs to one store. File names are plain: no separators.

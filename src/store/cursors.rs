@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
-use crate::limits::{CURSORS_MAX, CURSOR_NAME_BYTES_MAX};
+use crate::limits::{CURSOR_NAME_BYTES_MAX, CURSORS_MAX};
 use crate::sync::Mutex;
 
 /// The latest value of each name.

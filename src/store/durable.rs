@@ -59,7 +59,7 @@ impl Durable {
             observer: opened.observer,
             log: opened.log,
             manifest: Mutex::new(opened.manifest),
-            guard: ForkGuard::new()?,
+            guard: ForkGuard::new(),
             fault: OnceLock::new(),
             closed: Counter::default(),
             lock: Mutex::new(Some(opened.lock)),
@@ -123,6 +123,9 @@ impl Durable {
     /// Writes out what waits in the log's queue.
     pub(crate) fn drain_log(&self) -> Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
+        if let Some(fault) = log.fault() {
+            return Err(self.poison(poisoned_by(&fault)));
+        }
         log.write_until(log.position()).map_err(|error| self.poison(error))
     }
 
@@ -175,17 +178,29 @@ impl Durable {
         self.log.as_ref().map_or(self.log_next, Log::segment)
     }
 
-    /// Removes the log segments below one that the manifest names as its floor.
+    /// Removes the log segments below one that the manifest names as its floor. A failure poisons nothing:
+    /// what is there too long harms nobody, and the next opening removes it.
     pub(crate) fn remove_log_below(&self, segment: u64) -> Result<()> {
         match &self.log {
-            Some(log) => log.remove_below(segment).map(drop).map_err(|error| self.poison(error)),
-            None => self.write(|storage| remove_segments_below(storage, segment)),
+            Some(log) => log.remove_below(segment).map(drop),
+            None => remove_segments_below(&*self.storage, segment),
         }
     }
 
-    /// Removes a file that the manifest does not name any more.
+    /// Removes a file that the manifest does not name any more; a failure as in
+    /// [`Durable::remove_log_below`].
     pub(crate) fn remove(&self, file: &str) -> Result<()> {
-        self.write(|storage| storage.remove(file).map_err(failed("removing", file)))
+        self.storage.remove(file).map_err(failed("removing", file))
+    }
+
+    /// A number that no segment of the log has, with all that exist below it.
+    pub(crate) fn log_end(&self) -> Result<u64> {
+        let files = self.storage.list().map_err(failed("listing", "the directory"))?;
+        let numbers = files.iter().filter_map(|file| match Name::parse(file) {
+            Some(Name::Segment(segment)) => Some(segment + 1),
+            _ => None,
+        });
+        Ok(numbers.max().unwrap_or(0).max(self.log_segment()))
     }
 
     /// Lets another process open the store.
@@ -204,7 +219,7 @@ impl Durable {
         for named in &manifest.generations {
             copy_file(&*self.storage, target, &generation_name(named.id))?;
         }
-        if let Ok(secret) = read_secret(&*self.storage) {
+        if let Some(secret) = read_secret(&*self.storage)? {
             write_secret(target, &secret)?;
         }
         let cursors = cursors.all();
@@ -229,7 +244,7 @@ impl Durable {
     }
 }
 
-fn remove_segments_below(storage: &dyn Storage, segment: u64) -> Result<()> {
+pub(crate) fn remove_segments_below(storage: &dyn Storage, segment: u64) -> Result<()> {
     for file in storage.list().map_err(failed("listing", "the directory"))? {
         if matches!(Name::parse(&file), Some(Name::Segment(number)) if number < segment) {
             storage.remove(&file).map_err(failed("removing", &file))?;

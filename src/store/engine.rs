@@ -179,7 +179,8 @@ impl Engine {
     /// Starts the maintenance thread. It ends when the store is gone.
     fn spawn_worker(self: &Arc<Self>) -> Result<()> {
         let weak = Arc::downgrade(self);
-        let longest = if self.span.is_forever() { Duration::from_secs(1) } else { Duration::from_millis(100) };
+        let longest =
+            if self.span.is_forever() { Duration::from_secs(1) } else { Duration::from_millis(100) };
         let idle = if self.durable.is_some() { longest.min(self.pace_interval) } else { longest };
         let worker = Worker::spawn("firstseen-maintenance", move || {
             let engine = weak.upgrade()?;

@@ -57,7 +57,7 @@ impl Engine {
         drop(view);
         Ok(Explanation {
             fingerprint: key,
-            is_seen: self.contains(key, moment),
+            is_seen: self.contains(key, moment)?,
             lease: lease.map(|holder| (holder.attempt, holder.until)),
             tables,
         })

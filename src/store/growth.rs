@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::limits::{
     BUDGET_PARTS_PER_TABLE, FILTER_BITS_PER_KEY, FIRST_LINES, IDS_GROW_SLOWER, LINES_MIN,
-    LOAD_EXPECTED_PERCENT, LOAD_LIMIT_PERCENT, LOAD_ROTATE_PERCENT, SLOTS_PER_LINE,
+    LOAD_EXPECTED_PERCENT, LOAD_LIMIT_PERCENT, LOAD_ROTATE_PERCENT, LOGGED_IDS_MAX, SLOTS_PER_LINE,
 };
 use crate::options::Options;
 use crate::table::{Table, bytes_for, lines_for, reserve, touch};
@@ -52,6 +52,11 @@ pub(crate) fn next_lines(view: &View, is_full: bool, leases: u64, memory_budget:
     };
     let floor = floor.min(view.active.home_lines());
     lines_for(ids, LOAD_ROTATE_PERCENT).max(floor).max(lease_lines(leases)).min(budget_lines(memory_budget))
+}
+
+/// Lines of the largest table that a store with a log fills: so much is read back after a kill.
+pub(crate) fn logged_lines() -> u64 {
+    lines_for(LOGGED_IDS_MAX, LOAD_ROTATE_PERCENT)
 }
 
 /// Lines in which so many leases can be stated without filling the table.

@@ -97,6 +97,11 @@ impl Lease {
         self.token
     }
 
+    /// Lets go of a lease that was committed.
+    fn release(mut self) {
+        self.is_held = false;
+    }
+
     /// Gives up the handle and keeps the lease: it ends by token, or when it is over.
     #[must_use = "without the token nobody can commit"]
     pub fn into_token(mut self) -> Token {
@@ -174,12 +179,12 @@ impl ClaimBatch {
         let moment = self.engine.moment(None)?;
         match self.engine.commit_batch(&tokens, cursors, moment) {
             Ok(committed) => {
-                leases.into_iter().for_each(|lease| drop(lease.into_token()));
+                leases.into_iter().for_each(Lease::release);
                 Ok(committed)
             }
             Err(Error::Partial { answered, cause }) => {
                 if cursors.is_empty() || self.engine.durable.is_none() {
-                    leases.drain(..answered).for_each(|lease| drop(lease.into_token()));
+                    leases.drain(..answered).for_each(Lease::release);
                 }
                 let answered = indices.get(answered).copied().unwrap_or(answered);
                 Err(Error::Partial { answered, cause })

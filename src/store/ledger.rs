@@ -50,7 +50,8 @@ impl<'l> Ledger<'l> {
     fn reserve_session(&mut self, log: &'l Log) -> Result<(), Retry> {
         // The full one ends first: whoever waits for room must not hold any.
         self.session = None;
-        self.session = Some(log.session().ok_or(Retry::Unlogged)?);
+        // After a failure there is none either: whoever then drains the log is told.
+        self.session = Some(log.session().ok().flatten().ok_or(Retry::Unlogged)?);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::storage::Storage;
 use crate::sync::{Arc, pause};
 use crate::table::Table;
 
-use super::durable::Durable;
+use super::durable::{Durable, remove_segments_below};
 use super::engine::Engine;
 
 impl Engine {
@@ -26,15 +26,21 @@ impl Engine {
         if !durable.refuse_facts() {
             return Err(Error::Closed);
         }
-        let outcome = self.seal_all(durable).and_then(|()| {
-            let log_floor = self.log_segment();
-            durable.replace_manifest(self.now(), &self.cursors, |manifest| {
-                manifest.log_floor = log_floor;
-                manifest.was_closed = true;
-            })
-        });
+        let outcome = self.seal_all(durable).and_then(|()| self.end_log(durable));
         durable.give_up_lock();
         outcome
+    }
+
+    /// Says in the manifest that the log is not needed any more, and removes it.
+    fn end_log(&self, durable: &Durable) -> Result<()> {
+        let log_end = durable.log_end()?;
+        durable.replace_manifest(self.now(), &self.cursors, |manifest| {
+            manifest.log_floor = log_end;
+            manifest.was_closed = true;
+        })?;
+        // What can't be removed is removed by the next opening.
+        let _ = remove_segments_below(&*durable.storage, log_end);
+        Ok(())
     }
 
     /// Writes a copy of the store, as it is now or later, into an empty directory.
@@ -73,6 +79,10 @@ impl Engine {
                 return Ok(());
             }
             let view = self.views.load();
+            if self.full_at.get() == view.number + 1 {
+                let memory_bytes = self.memory_bytes(&view);
+                return Err(Error::Full { budget_bytes: self.memory_budget, memory_bytes });
+            }
             if Arc::ptr_eq(&view.active, &active) {
                 self.want_rotation(view.number);
             }

@@ -177,14 +177,16 @@ impl Structure {
     /// Memory for the next table, as much as the budget allows; `None` when that is nothing worth having.
     fn reserve_within_budget(&mut self, core: &Core, view: &View) -> Result<Option<Region<Line>>> {
         let is_full = view.active.slots() >= view.active.slots_rotate();
-        let wanted = growth::next_lines(view, is_full, core.leases.held(), core.memory_budget);
+        let wanted = core.next_lines(view, is_full);
         let mut promised = core.memory_promised(view);
         let needed = growth::bytes_with_filter(wanted);
         if promised + needed > core.memory_budget {
             promised -= self.release_sealed(core, promised + needed - core.memory_budget);
         }
         if core.durable.is_none()
-            && core.when_full == WhenFull::ForgetOldest && promised + needed > core.memory_budget {
+            && core.when_full == WhenFull::ForgetOldest
+            && promised + needed > core.memory_budget
+        {
             promised -= self.forget_oldest(core, promised + needed - core.memory_budget)?;
         }
         let room = core.memory_budget.saturating_sub(promised);
@@ -280,7 +282,7 @@ impl Structure {
         if view.closing.is_some() || !is_near {
             return false;
         }
-        let wanted = growth::next_lines(&view, true, core.leases.held(), core.memory_budget);
+        let wanted = core.next_lines(&view, true);
         if core.memory_promised(&view) + growth::bytes_with_filter(wanted) > core.memory_budget {
             return false;
         }

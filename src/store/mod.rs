@@ -40,9 +40,9 @@ use crate::fingerprint::Fingerprint;
 use crate::lease::Token;
 use crate::options::Options;
 use crate::stats::{Stats, collision_probability};
+use crate::storage::Disk;
 #[cfg(any(test, feature = "testing"))]
 use crate::storage::Storage;
-use crate::storage::Disk;
 use crate::sync::Arc;
 use crate::verdict::Verdict;
 

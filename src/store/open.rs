@@ -45,7 +45,8 @@ impl Core {
         let lock = storage.lock(LOCK).map_err(|error| refused_lock(&*storage, error))?;
         let (manifest, secret) = match Manifest::read(&*storage)? {
             Some(manifest) => {
-                let secret = options.secret.clone().map_or_else(|| read_secret(&*storage), Ok)?;
+                let stored = || read_secret(&*storage)?.ok_or_else(no_secret);
+                let secret = options.secret.clone().map_or_else(stored, Ok)?;
                 (manifest, secret)
             }
             None => create(&*storage, options)?,
@@ -68,7 +69,8 @@ fn open_named(
     let span = Span::with_tick(window, options.ttl_max, manifest.tick_ms)
         .ok_or_else(|| mismatch("window", manifest.window, window))?;
     let sealed = open_generations(&*storage, &manifest, options)?;
-    let replayed = Replay { storage: &*storage, manifest: &manifest, span: &span, options }.run()?;
+    let replayed =
+        Replay { storage: &*storage, manifest: &manifest, span: &span, options, sealed: &sealed }.run()?;
     let clock = clock_from(&manifest, &replayed, options);
     advance(&*storage, &mut manifest, &replayed, clock.now())?;
     manifest.window = window;
@@ -76,6 +78,11 @@ fn open_named(
     let log_from = replayed.next_segment;
     manifest.write(&*storage)?;
     let log = begin_log(&storage, &manifest, &replayed, options)?;
+    if log.is_some() && manifest.was_closed {
+        // Only now: a store that was not closed and has no log has lost it.
+        manifest.was_closed = false;
+        manifest.write(&*storage)?;
+    }
     remove_unnamed(&*storage, &manifest)?;
     Ok(Core::begin(
         Begin {
@@ -173,6 +180,15 @@ fn mismatch(name: &'static str, stored: impl fmt::Debug, given: impl fmt::Debug)
     Error::Mismatch { name, stored: format!("{stored:?}"), given: format!("{given:?}") }
 }
 
+#[cold]
+fn no_secret() -> Error {
+    Error::Mismatch {
+        name: "secret",
+        stored: "one that its owner keeps".to_owned(),
+        given: "none".to_owned(),
+    }
+}
+
 fn refused_lock(storage: &dyn Storage, error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::WouldBlock => Error::Locked { place: format!("{} ({error})", storage.place()) },
@@ -221,7 +237,6 @@ fn advance(
 ) -> Result<()> {
     manifest.run += 1;
     manifest.time_ms = manifest.time_ms.max(replayed.time_ms).max(now.as_millis());
-    manifest.was_closed = false;
     manifest.cuts.extend(replayed.cut);
     let numbers = names(storage)?.into_iter().filter_map(|name| match name {
         Name::Generation(number) | Name::GenerationTemporary(number) => Some(number + 1),

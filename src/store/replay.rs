@@ -7,20 +7,24 @@
 
 use std::collections::BTreeMap;
 
+use crate::bloom::Mask;
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::limits::LOAD_EXPECTED_PERCENT;
+use crate::limits::{LOAD_EXPECTED_PERCENT, LOGGED_IDS_MAX};
 use crate::manifest::{Cut, Manifest};
 use crate::options::Options;
 use crate::stamp::{State, VERSION_MAX};
-use crate::storage::Storage;
-use crate::storage::names::segment_name;
+use crate::storage::names::{Name, segment_name};
+use crate::storage::{Storage, failed};
 use crate::table::{Table, lines_for, reserve};
-use crate::wal::{self, Record, Recovered};
+use crate::wal::{self, Extent, Record, Recovered};
 use crate::window::Span;
 
 use super::growth;
+use super::ledger::logged;
+use super::sealed::Sealed;
+use super::view::{Fact, Retry};
 
 /// How many records ahead a line is asked for.
 const AHEAD: usize = 16;
@@ -34,6 +38,7 @@ pub(super) struct Replay<'r> {
     pub(super) manifest: &'r Manifest,
     pub(super) span: &'r Span,
     pub(super) options: &'r Options,
+    pub(super) sealed: &'r [Sealed],
 }
 
 /// What was read.
@@ -99,6 +104,17 @@ impl Replay<'_> {
 
     /// The first reading.
     fn survey(&self, survey: &mut Survey) -> Result<Recovered> {
+        if self.is_without_log()? {
+            let next_segment = self.manifest.log_floor;
+            return Ok(Recovered {
+                next_segment,
+                next_seq: 1,
+                records: 0,
+                frames: 0,
+                cut: None,
+                discarded_frames: 0,
+            });
+        }
         let Survey { records, until_max, time_ms, cursors } = survey;
         let mut apply = |slice: &[Record]| {
             *records += slice.len() as u64;
@@ -121,9 +137,11 @@ impl Replay<'_> {
             false => now.max(survey.until_max.saturating_sub(u64::from(VERSION_MAX))),
         };
         if survey.records == 0 {
-            return growth::first_table(self.options, birth);
+            let mut options = self.options.clone();
+            options.ids_expected = options.ids_expected.min(2 * LOGGED_IDS_MAX);
+            return growth::first_table(&options, birth);
         }
-        let ids = survey.records.max(self.options.ids_expected);
+        let ids = survey.records.max(self.options.ids_expected.min(2 * LOGGED_IDS_MAX));
         let floor = growth::first_lines(self.options);
         let lines = lines_for(ids, LOAD_EXPECTED_PERCENT).max(floor);
         Ok(Table::new(reserve(lines)?, birth))
@@ -131,15 +149,19 @@ impl Replay<'_> {
 
     /// The second reading; returns how many live IDs there are.
     fn fill(&self, table: &Table, now: u64) -> Result<u64> {
-        let (mut ids, mut has_room) = (0, true);
+        let (mut ids, mut has_room, mut damage) = (0, true, None);
         let mut apply = |records: &[Record]| {
             for (index, record) in records.iter().enumerate() {
                 if let Some(ahead) = records.get(index + AHEAD) {
                     table.prefetch(ahead.key);
                 }
-                match take_in(table, *record, now) {
-                    Some(is_new) => ids += u64::from(is_new),
-                    None => has_room = false,
+                match self.is_sealed(*record).map(|is_sealed| is_sealed || record.fact >> 2 <= now) {
+                    Ok(true) => {}
+                    Ok(false) => match take_in(table, *record) {
+                        Some(is_new) => ids += u64::from(is_new),
+                        None => has_room = false,
+                    },
+                    Err(retry) => damage = Some(retry),
                 }
             }
         };
@@ -153,7 +175,28 @@ impl Replay<'_> {
             observer.tell(&Event::RecoveryProgress { bytes_done, bytes });
         };
         self.read(&mut apply, &mut |_, _| {}, &mut progress)?;
+        if damage.is_some()
+            && let Some(error) = self.sealed.iter().find_map(Sealed::damage)
+        {
+            return Err(error);
+        }
         if has_room { Ok(ids) } else { Err(Error::Uneven { tables: 1 }) }
+    }
+
+    /// Whether a generation knows this fact, or a later one, already: a segment of the log is kept as long
+    /// as any of its facts is in none.
+    fn is_sealed(&self, record: Record) -> Result<bool, Retry> {
+        let mask = Mask::of(record.key);
+        for sealed in self.sealed.iter().filter(|sealed| sealed.may_contain(record.key, mask)) {
+            let known = match sealed.fact(record.key)? {
+                Fact::Seen(until) => logged(State::Seen, until),
+                Fact::Forgotten(until) => logged(State::Forgotten, until),
+                Fact::None | Fact::Pending(..) => continue,
+            };
+            // Newest first: what older ones know is less.
+            return Ok(known >= record.fact);
+        }
+        Ok(false)
     }
 
     fn read(
@@ -166,7 +209,15 @@ impl Replay<'_> {
             .map(|cut| wal::Cut { segment: cut.segment, offset: cut.offset, resumes_at: cut.resumes_at })
             .collect();
         let Manifest { store_id, log_floor, .. } = *self.manifest;
-        wal::recover(self.storage, store_id, log_floor, &cuts, apply, cursor, progress)
+        let extent = Extent { store_id, from: log_floor, cuts: &cuts };
+        wal::recover(self.storage, extent, apply, cursor, progress)
+    }
+
+    /// Whether there is no log and none is needed: the store is new, was closed, or kept none.
+    fn is_without_log(&self) -> Result<bool> {
+        let files = self.storage.list().map_err(failed("listing", "the directory"))?;
+        let is_needed = |name| matches!(name, Name::Segment(number) if number >= self.manifest.log_floor);
+        Ok(self.manifest.was_closed && !files.iter().filter_map(|file| Name::parse(file)).any(is_needed))
     }
 
     fn tell_cut(&self, cut: Option<Cut>, frames_discarded: u64) {
@@ -178,12 +229,9 @@ impl Replay<'_> {
 }
 
 /// Takes one fact in; whether its key is new to the table, `None` when there is no room.
-fn take_in(table: &Table, record: Record, now: u64) -> Option<bool> {
+fn take_in(table: &Table, record: Record) -> Option<bool> {
     let state = if record.fact & 3 == State::Forgotten as u64 { State::Forgotten } else { State::Seen };
     let until = record.fact >> 2;
-    if until <= now {
-        return Some(false);
-    }
     // The birth was chosen so that every version fits.
     let stamp = table.stamp(state, until)?;
     table.raise(record.key, stamp, until)

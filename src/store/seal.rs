@@ -12,8 +12,9 @@
 use crate::error::Result;
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
-use crate::generation::{Generation, GenerationWriter, Sealed as Named, Spec};
+use crate::generation::{Generation, GenerationWriter, Spec};
 use crate::limits::LINES_PER_STEP;
+use crate::manifest::Manifest;
 use crate::stamp::State;
 use crate::sync::Arc;
 use crate::table::Table;
@@ -40,8 +41,15 @@ impl Seal {
     /// Begins with the oldest frozen table, once its leases are carried; `None` when there is none.
     pub(crate) fn begin(core: &Core, durable: &Durable, view: &View) -> Result<Option<Seal>> {
         let Some(oldest) = view.older.last().filter(|older| older.is_carried) else { return Ok(None) };
-        let (store_id, id) = durable.read_manifest(|manifest| (manifest.store_id, manifest.next_generation));
-        let spec = Spec { store_id, id, ids: oldest.table.facts(), birth: oldest.table.birth() };
+        let (store_id, id) = durable.read_manifest(|manifest| (manifest.store_id, manifest.generation_next));
+        let spec = Spec {
+            store_id,
+            id,
+            ids: oldest.table.facts(),
+            birth: oldest.table.birth(),
+            tick_ms: core.span.tick_ms(),
+            is_forever: core.span.is_forever(),
+        };
         let writer = durable.write(|storage| GenerationWriter::create(storage, spec))?;
         Ok(Some(Seal {
             table: Arc::clone(&oldest.table),
@@ -62,7 +70,9 @@ impl Seal {
         let mut slice: Vec<(Fingerprint, State, u64)> = self
             .table
             .keys_between(first, last)
-            .filter_map(|(key, stamp)| self.sealed_fact(Fact::of(&self.table, stamp)).map(|(s, u)| (key, s, u)))
+            .filter_map(|(key, stamp)| {
+                self.sealed_fact(Fact::of(&self.table, stamp)).map(|(s, u)| (key, s, u))
+            })
             .collect();
         // Nearly in order already: a table is sorted up to small shifts.
         slice.sort_by_key(|(key, ..)| key.hi());
@@ -90,27 +100,51 @@ impl Seal {
     /// needed.
     pub(crate) fn finish(self, core: &Core, durable: &Durable, succession: &mut Succession) -> Result<()> {
         let Seal { table, writer, .. } = self;
-        let named = durable.write(|storage| writer.finish(storage))?;
+        if writer.ids() == 0 {
+            return drop_empty(core, durable, succession, &table, writer);
+        }
+        let (named, filter) = durable.write(|storage| writer.finish(storage))?;
         let store_id = durable.read_manifest(|manifest| manifest.store_id);
-        let open = |storage: &_| Generation::open(storage, &named, store_id, durable.access);
-        let generation = durable.write(open)?;
+        let generation = durable
+            .write(|storage| Generation::open_with(storage, &named, store_id, durable.access, filter))?;
         let log_floor = log_floor_without(&core.views.load(), &table);
         durable.replace_manifest(core.now(), &core.cursors, |manifest| {
-            manifest.next_generation = named.id + 1;
-            manifest.log_floor = log_floor;
-            manifest.generations.insert(0, named.clone());
+            manifest.generation_next = named.id + 1;
+            manifest.generations.insert(0, named);
+            raise_floor(manifest, durable, log_floor);
         })?;
+        let (file, ids, bytes) = (generation.name().to_owned(), named.ids, named.bytes);
         succession.publish(&core.views, |view| list(view, &table, generation));
-        durable.remove_log_below(log_floor)?;
         core.counters.seals.add(1);
-        tell(durable, &named);
-        Ok(())
+        durable.observer.tell(&Event::GenerationSealed { file, ids, bytes });
+        durable.remove_log_below(log_floor)
     }
+}
 
-    /// Whether this is the table that is being sealed.
-    pub(crate) fn is_of(&self, table: &Arc<Table>) -> bool {
-        Arc::ptr_eq(&self.table, table)
-    }
+/// Leaves out a table in which everything is over.
+fn drop_empty(
+    core: &Core,
+    durable: &Durable,
+    succession: &mut Succession,
+    table: &Arc<Table>,
+    writer: GenerationWriter,
+) -> Result<()> {
+    durable.write(|storage| writer.abandon(storage))?;
+    let log_floor = log_floor_without(&core.views.load(), table);
+    durable.replace_manifest(core.now(), &core.cursors, |manifest| {
+        raise_floor(manifest, durable, log_floor);
+    })?;
+    succession.publish(&core.views, |view| {
+        view.older.retain(|older| !Arc::ptr_eq(&older.table, table));
+    });
+    durable.remove_log_below(log_floor)
+}
+
+/// Says that segments below `log_floor` are not needed any more. A store that keeps no log needs none at all
+/// once everything that an earlier run has logged is sealed.
+fn raise_floor(manifest: &mut Manifest, durable: &Durable, log_floor: u64) {
+    manifest.log_floor = log_floor;
+    manifest.was_closed |= durable.log().is_none() && log_floor >= durable.log_segment();
 }
 
 /// The log segment from which on facts are logged that are in no sealed file once `table` is sealed.
@@ -129,9 +163,4 @@ fn list(view: &mut View, table: &Arc<Table>, generation: Generation) {
         sealed = sealed.with_memory(frozen.table, frozen.filter);
     }
     view.sealed.insert(0, sealed);
-}
-
-fn tell(durable: &Durable, named: &Named) {
-    let (file, ids, bytes) = (named.name(), named.ids, named.bytes);
-    durable.observer.tell(&Event::GenerationSealed { file, ids, bytes });
 }

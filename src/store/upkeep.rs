@@ -6,12 +6,13 @@ use std::time::Duration;
 use crate::clock::{Clock, Timestamp};
 use crate::error::Result;
 use crate::event::Event;
-use crate::storage::names::generation_name;
 use crate::limits::SEAL_LAG_MAX;
 use crate::options::Durability;
+use crate::storage::names::generation_name;
 
 use super::core::Core;
 use super::durable::Durable;
+use super::growth;
 use super::maintain::Structure;
 use super::replay::TIME_CURSOR;
 use super::seal::Seal;
@@ -74,7 +75,8 @@ impl Upkeep {
         durable.replace_manifest(core.now(), &core.cursors, |manifest| {
             manifest.generations.retain(|named| !is_over(named.id));
         })?;
-        succession.publish(&core.views, |view| view.sealed.retain(|sealed| !is_over(sealed.generation().id())));
+        succession
+            .publish(&core.views, |view| view.sealed.retain(|sealed| !is_over(sealed.generation().id())));
         for (id, ids) in over {
             let file = generation_name(id);
             durable.remove(&file)?;
@@ -89,7 +91,8 @@ impl Upkeep {
         let Some(durable) = &core.durable else { return Ok(false) };
         let Some(log) = durable.log() else { return Ok(false) };
         let now = core.pace.now();
-        if now.saturating_since(self.paced_at) >= core.pace_interval && log.position() != self.position_synced {
+        if now.saturating_since(self.paced_at) >= core.pace_interval && log.position() != self.position_synced
+        {
             self.paced_at = now;
             if !core.span.is_forever() {
                 // So that time goes on from here should the wall clock be set back before the next opening.
@@ -98,6 +101,7 @@ impl Upkeep {
             }
             self.position_synced = log.position();
             durable.sync_log()?;
+            log.mark().map_err(|error| durable.poison(error))?;
             return Ok(true);
         }
         log.prepare().map_err(|error| durable.poison(error))
@@ -128,6 +132,12 @@ impl Core {
     /// Whether as many frozen tables wait to be sealed as may: new ones must wait.
     pub(crate) fn is_sealing_behind(&self, view: &View) -> bool {
         self.durable.is_some() && view.older.len() >= SEAL_LAG_MAX
+    }
+
+    /// Home lines that the table after `view`'s active one should have; as [`growth::next_lines`].
+    pub(crate) fn next_lines(&self, view: &View, is_full: bool) -> u64 {
+        let lines = growth::next_lines(view, is_full, self.leases.held(), self.memory_budget);
+        if self.durable.is_some() { lines.min(growth::logged_lines()) } else { lines }
     }
 
     /// The log segment that is being written; zero without a log.

@@ -185,8 +185,7 @@ impl UnverifiedFrame {
         if reader.u64()? != MAGIC || reader.u64()? != segment {
             return None;
         }
-        let place =
-            Place { segment, seq: reader.u64()?, first: reader.u64()?, durable_below: reader.u64()? };
+        let place = Place { segment, seq: reader.u64()?, first: reader.u64()?, durable_below: reader.u64()? };
         let (count, payload) = (reader.u32()?, reader.u32()?);
         let (kind, zero) = (reader.u32()?, reader.u32()?);
         let (count, payload) = (usize::try_from(count).ok()?, usize::try_from(payload).ok()?);

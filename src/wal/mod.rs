@@ -14,9 +14,8 @@ mod recover;
 mod scan;
 mod segment;
 
-#[expect(unused_imports, reason = "the store on disk is being built on it")]
 pub(crate) use self::{
-    log::{Log, LogStats, Session, Setup},
     frame::Record,
+    log::{Log, LogStats, Session, Setup},
     recover::{Cut, Extent, Recovered, recover},
 };

@@ -1,0 +1,73 @@
+//! A store with a directory: what it remembers from one run to the next.
+
+use firstseen::{Durability, Options, Store, Verdict};
+
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("firstseen-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn ids_are_duplicates_after_close_and_after_drop() {
+    for is_closed in [true, false] {
+        for durability in [Durability::Buffered, Durability::Sync] {
+            let dir = Scratch::new("reopen");
+            let options = Options::new().durability(durability);
+            let store = Store::open_with(&dir.0, options.clone()).unwrap();
+            for id in 0..1000_u32 {
+                assert_eq!(store.check(id.to_le_bytes()).unwrap(), Verdict::FirstSeen);
+            }
+            if is_closed {
+                store.close().unwrap();
+            } else {
+                drop(store);
+            }
+            for round in 0..3 {
+                let store = Store::open_with(&dir.0, options.clone()).unwrap();
+                for id in 0..1000_u32 {
+                    assert_eq!(store.check(id.to_le_bytes()).unwrap(), Verdict::Duplicate, "{round}");
+                }
+                assert_eq!(store.check([round]).unwrap(), Verdict::FirstSeen);
+                if is_closed {
+                    store.close().unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_ids_through_rotations() {
+    let dir = Scratch::new("many");
+    let mut ids = vec![];
+    for id in 0..1_000_000_u64 {
+        ids.push(id.to_le_bytes());
+    }
+    let mut verdicts = vec![Verdict::default(); ids.len()];
+    let store = Store::open(&dir.0).unwrap();
+    store.check_batch(&ids, &mut verdicts).unwrap();
+    assert!(verdicts.iter().all(|v| v.is_first_seen()));
+    println!("{:?}", store.stats());
+    drop(store);
+    for _ in 0..3 {
+        let begun = std::time::Instant::now();
+        let store = Store::open(&dir.0).unwrap();
+        println!("opened in {:?}", begun.elapsed());
+        store.check_batch(&ids, &mut verdicts).unwrap();
+        assert!(verdicts.iter().all(|v| !v.is_first_seen()));
+        println!("{:?}", store.stats());
+        store.close().unwrap();
+        println!("closed at {:?}", begun.elapsed());
+    }
+}
