@@ -43,7 +43,7 @@ pub enum Progress {
 /// What only the maintenance touches.
 #[derive(Debug, Default)]
 pub(crate) struct Structure {
-    pub(super) succession: Succession,
+    succession: Succession,
     spare: Option<Spare>,
     /// Long work in progress: a filter, which new IDs wait for, before a merge.
     filter: Option<FilterTask>,
@@ -51,7 +51,7 @@ pub(crate) struct Structure {
     /// Whether a merge has found no room: the IDs are not evenly spread, and others would fail as well.
     has_failed_to_merge: bool,
     /// What is being done on disk, in a store that has one.
-    pub(super) upkeep: Upkeep,
+    upkeep: Upkeep,
 }
 
 /// Memory for the next table, touched ahead of need.
@@ -181,7 +181,8 @@ impl Structure {
         let mut promised = core.memory_promised(view);
         let needed = growth::bytes_with_filter(wanted);
         if promised + needed > core.memory_budget {
-            promised -= self.release_sealed(core, promised + needed - core.memory_budget);
+            promised -=
+                Upkeep::release_sealed(core, &mut self.succession, promised + needed - core.memory_budget);
         }
         if core.durable.is_none()
             && core.when_full == WhenFull::ForgetOldest
@@ -236,7 +237,7 @@ impl Structure {
     }
 
     /// One slice of long work, the most urgent first; false when there is none.
-    pub(super) fn background(&mut self, core: &Core) -> Result<bool> {
+    fn background(&mut self, core: &Core) -> Result<bool> {
         if self.carry(core) || self.prepare(core) || self.step_filter(core)? {
             return Ok(true);
         }

@@ -84,7 +84,8 @@ fn open_named(
         manifest.write(&*storage)?;
     }
     remove_unnamed(&*storage, &manifest)?;
-    Ok(Core::begin(
+    let records = replayed.records;
+    let core = Core::begin(
         Begin {
             hasher,
             span,
@@ -107,7 +108,9 @@ fn open_named(
             })?),
         },
         options,
-    ))
+    );
+    core.counters.records_replayed.set(records);
+    Ok(core)
 }
 
 /// A manifest and a secret for a directory without a store. The manifest is written in step 4.
