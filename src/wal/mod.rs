@@ -10,10 +10,17 @@
 
 mod frame;
 mod log;
+#[cfg(test)]
+mod memory;
+#[cfg(all(test, loom))]
+mod models;
 mod queue;
 mod recover;
 mod scan;
 mod segment;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
 
 #[expect(unused_imports, reason = "the store on disk is being built on it")]
 pub(crate) use self::{
