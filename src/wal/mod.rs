@@ -9,10 +9,17 @@
 
 mod frame;
 mod log;
+#[cfg(test)]
+mod memory;
+#[cfg(all(test, loom))]
+mod models;
 mod queue;
 mod recover;
 mod scan;
 mod segment;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
 
 pub(crate) use self::{
     frame::Record,
