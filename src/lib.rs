@@ -167,8 +167,6 @@ mod manifest;
 mod options;
 mod stamp;
 mod stats;
-#[expect(unreachable_pub, reason = "stands in until the disk is merged")]
-#[cfg_attr(not(test), expect(dead_code, reason = "the store does not write files yet"))]
 mod storage;
 mod store;
 mod sync;

@@ -202,6 +202,11 @@ mod std_side {
             std::thread::sleep(Duration::from_micros(50));
         }
     }
+
+    /// Stops the calling thread for a time.
+    pub(crate) fn sleep(time: Duration) {
+        std::thread::sleep(time);
+    }
 }
 
 /// The model checker's types with the same faces.
@@ -280,6 +285,10 @@ mod loom_side {
     }
 
     pub(crate) fn pause(_round: u32) {
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn sleep(_time: Duration) {
         loom::thread::yield_now();
     }
 }

@@ -10,15 +10,24 @@
 //! - a name that was created, renamed or removed before the directory was synced ([`Storage::sync_dir`]);
 //! - nothing else: unsynced bytes may be there, not there or torn, unsynced names either way.
 
+#![cfg_attr(not(test), expect(dead_code, reason = "the store does not use it yet"))]
+#![cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "that feature makes it reachable"))]
+
+mod disk;
 mod map;
 pub(crate) mod names;
 pub(crate) mod replace;
+#[cfg(test)]
+#[cfg(not(loom))]
+pub(crate) mod scratch;
 
 use std::fmt::Debug;
 use std::io;
 
 use crate::error::{Error, Result};
 
+#[cfg_attr(not(test), expect(unused_imports, reason = "the store does not use it yet"))]
+pub(crate) use self::disk::Disk;
 pub(crate) use self::map::Map;
 
 /// One directory that belongs to one store. File names are plain: no separators.
@@ -65,14 +74,14 @@ pub trait StorageFile: Debug + Send + Sync {
     fn write_some_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
 
     /// Makes the file `bytes` long, with real blocks for all of it, so that writing within it needs no more
-    /// room. A new part reads as zeros.
+    /// room. A new part reads as zeros; a longer file is cut short. After an error the length is as before.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
 
     /// Makes everything written so far, and the length, last through a power cut.
     fn sync(&self) -> io::Result<()>;
 
-    /// A read-only view of the whole file, which must not change any more; `None` where the backend has no
-    /// such thing.
+    /// A read-only view of the whole file, which must not change any more and must have been opened for
+    /// reading; `None` where the backend has no such thing.
     fn map(&self) -> io::Result<Option<Map>>;
 }
 
@@ -108,6 +117,12 @@ impl dyn StorageFile {
         }
         Ok(())
     }
+}
+
+/// Refuses names that could lead out of the directory.
+fn check_name(name: &str) -> io::Result<&str> {
+    let is_plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0']);
+    if is_plain { Ok(name) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "no plain file name")) }
 }
 
 /// An error of the system as one of ours.
