@@ -60,7 +60,7 @@ mod reader;
 mod scan;
 #[cfg(test)]
 #[cfg(not(loom))]
-mod tests;
+pub(crate) mod tests;
 mod writer;
 
 pub(crate) use self::reader::{Access, Generation};

@@ -445,9 +445,9 @@ impl Log {
 #[cold]
 fn poisoned(fault: &Option<Error>) -> Error {
     let operation = match fault {
-        Some(Error::Io { operation, .. } | Error::System { operation, .. } | Error::Poisoned { operation }) => {
-            operation
-        }
+        Some(
+            Error::Io { operation, .. } | Error::System { operation, .. } | Error::Poisoned { operation },
+        ) => operation,
         _ => "writing the log",
     };
     Error::Poisoned { operation }
@@ -459,10 +459,8 @@ fn make(
     (number, seq_min): (u64, u64),
     first: Option<u64>,
 ) -> Result<Segment> {
-    let seed = getrandom::u64().map_err(|cause| Error::System {
-        operation: "drawing a random seed",
-        message: cause.to_string(),
-    })?;
+    let seed = getrandom::u64()
+        .map_err(|cause| Error::System { operation: "drawing a random seed", message: cause.to_string() })?;
     let (store_id, bytes) = (setup.store_id, setup.segment_bytes);
     Segment::create(storage, Header { store_id, number, seed, bytes, seq_min }, first)
 }
