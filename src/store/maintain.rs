@@ -23,6 +23,7 @@ use crate::table::{Line, Region, Table, bytes_for, reserve, touch};
 
 use super::compact::{Merge, Step};
 use super::core::Core;
+use super::durable::Durable;
 use super::growth;
 use super::succession::Succession;
 use super::upkeep::Upkeep;
@@ -73,6 +74,9 @@ impl Structure {
     /// One step, the most urgent first.
     pub(crate) fn step(&mut self, core: &Core) -> Result<Progress> {
         self.succession.reap();
+        if core.durable.as_ref().is_some_and(Durable::is_given_up) {
+            return Ok(Progress::Idle);
+        }
         let memory = core.memory_bytes(&core.views.load());
         core.counters.memory_peak.raise(memory);
         if self.freeze(core) || self.expire(core) || self.upkeep.pace_log(core)? {
