@@ -8,6 +8,8 @@
 
 #[path = "crash/check.rs"]
 mod check;
+#[path = "crash/damage.rs"]
+mod damage;
 #[path = "crash/faults.rs"]
 mod faults;
 #[path = "crash/model.rs"]
