@@ -151,3 +151,12 @@ pub(crate) const GENERATION_BLOCK_BYTES: usize = if cfg!(miri) { 1 << 12 } else 
 
 /// Largest manifest in bytes.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+
+/// Sealed generations above which the two cheapest neighbours are fused.
+pub(crate) const GENERATIONS_MAX: usize = 4;
+
+/// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them longer.
+pub(crate) const GENERATIONS_MAX_WINDOWED: usize = 16;
+
+/// IDs that one step of a fusion copies: about a millisecond.
+pub(crate) const IDS_PER_STEP: u64 = 1 << 14;

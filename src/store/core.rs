@@ -72,6 +72,8 @@ pub(crate) struct Counters {
     pub(crate) merges: Counter,
     pub(crate) tables_expired: Counter,
     pub(crate) seals: Counter,
+    pub(crate) compactions: Counter,
+    pub(crate) compacted_bytes: Counter,
     pub(crate) records_replayed: Counter,
     pub(crate) ids_dropped: Counter,
     pub(crate) stalls: Counter,

@@ -11,6 +11,7 @@ mod durable;
 mod engine;
 mod explain;
 mod fact;
+mod fuse;
 mod growth;
 mod held;
 mod ledger;
@@ -384,6 +385,8 @@ impl Store {
             generations: view.sealed.len(),
             generation_bytes: view.sealed.iter().map(|sealed| sealed.generation().file_bytes()).sum(),
             seals: counters.seals.get(),
+            compactions: counters.compactions.get(),
+            compacted_bytes: counters.compacted_bytes.get(),
             records_replayed: counters.records_replayed.get(),
             log_bytes: log.bytes_written,
             log_writes: log.frames,
