@@ -66,6 +66,7 @@ impl Span {
         Span { window, window_ms, ttl_ms_max, tick_shift }
     }
 
+    #[inline]
     pub(crate) fn is_forever(&self) -> bool {
         self.window == Window::Forever
     }

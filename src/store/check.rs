@@ -28,6 +28,7 @@ impl Engine {
     /// Checks one fingerprint.
     #[inline]
     pub(crate) fn check(&self, key: Fingerprint, moment: Moment) -> Result<Verdict> {
+        self.views.prefetch(key);
         self.run(
             moment,
             |view, recorded| view.check(key, moment, None, recorded),
@@ -37,6 +38,7 @@ impl Engine {
 
     /// Whether an ID is seen and live; records nothing.
     pub(crate) fn contains(&self, key: Fingerprint, moment: Moment) -> bool {
+        self.views.prefetch(key);
         loop {
             let view = self.views.load();
             let fact = match view.place(key) {
@@ -67,7 +69,7 @@ impl View {
         };
         let fact = match active {
             Fact::None if self.is_single() => Fact::None,
-            Fact::None => self.older_fact(key, candidates.unwrap_or_else(|| self.screen(key)))?,
+            Fact::None => self.older_fact(key, candidates)?,
             known => known,
         };
         match fact {

@@ -8,10 +8,11 @@ use crate::fingerprint::{Fingerprint, Hasher, Secret};
 use crate::lease::Leases;
 use crate::options::{Options, WhenFull};
 use crate::stamp::{Stamp, State};
-use crate::sync::{Arc, Counter, OnceLock, Published, Worker};
+use crate::sync::{Arc, Counter, OnceLock, Worker};
 use crate::window::{Moment, Span};
 
 use super::growth;
+use super::succession::Views;
 use super::view::{Place, Retry, View};
 
 /// The part of a store that calls and maintenance work on.
@@ -20,7 +21,7 @@ pub(crate) struct Core {
     pub(crate) hasher: Hasher,
     pub(crate) span: Span,
     pub(crate) clock: Clock,
-    pub(crate) views: Published<View>,
+    pub(crate) views: Views,
     pub(crate) leases: Leases,
     pub(crate) worker: OnceLock<Worker>,
     pub(crate) when_full: WhenFull,
@@ -92,7 +93,7 @@ impl Core {
             hasher: Hasher::new(options.hash, secret),
             span,
             clock,
-            views: Published::new(view),
+            views: Views::new(view),
             leases: Leases::new((options.leases_max as u64).min(growth::leases_max(options.memory_budget))),
             worker: OnceLock::new(),
             when_full: options.when_full,
