@@ -68,12 +68,13 @@ pub(crate) const FROZEN_MAX: usize = 2;
 /// longer.
 pub(crate) const FROZEN_MAX_WINDOWED: usize = 16;
 
-/// Frozen tables that a view may list: a batch keeps one candidate bit for each.
-pub(crate) const FROZEN_LIMIT: usize = 32;
+/// Frozen tables and generations that a view may list: a batch keeps one candidate bit for each.
+pub(crate) const FROZEN_LIMIT: usize = 64;
 
 /// Frozen tables from which on no other table is made active: the closing one and one that is being merged
 /// may still join them.
-pub(crate) const FROZEN_ROTATE_MAX: usize = FROZEN_LIMIT - 2;
+pub(crate) const FROZEN_ROTATE_MAX: usize = 30;
+const _: () = assert!(FROZEN_ROTATE_MAX + 2 <= FROZEN_LIMIT);
 
 /// Bits a key in a Bloom filter.
 pub(crate) const FILTER_BITS_PER_KEY: u32 = 12;

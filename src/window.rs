@@ -78,6 +78,7 @@ impl Span {
         self.ttl_ms_max
     }
 
+    #[inline]
     pub(crate) fn is_forever(&self) -> bool {
         self.window == Window::Forever
     }
