@@ -106,6 +106,7 @@ pub(crate) const LOG_CELL_RECORDS: usize = if cfg!(loom) { 2 } else { 64 };
 pub(crate) const FRAME_BYTES_MAX: u64 = 1 << 20;
 
 /// Length of a log segment without an option.
+#[cfg_attr(not(test), expect(dead_code, reason = "the store on disk is being built on it"))]
 pub(crate) const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
 
 /// Longest segment of the log; a longer one is not read.

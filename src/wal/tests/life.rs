@@ -13,7 +13,8 @@ fn facts_and_cursors_come_back_in_order() {
     let memory = Memory::default();
     let log = open(&memory, 3, 7, 64 << 10).unwrap();
     push(&log, 0..100).unwrap();
-    let position = log.append_cursors(&[(super::key(100), super::fact(100))], &[("a", 1), ("bb", 2)]).unwrap();
+    let position =
+        log.append_cursors(&[(super::key(100), super::fact(100))], &[("a", 1), ("bb", 2)]).unwrap();
     assert_eq!(log.append_cursors(&[], &[("a", 3)]).unwrap(), position + 1);
     let position = push(&log, 101..103).unwrap();
     log.sync_until(position).unwrap();
@@ -139,7 +140,8 @@ fn threads_share_the_log_and_lose_nothing() {
     log.sync_until(log.position()).unwrap();
     let mut numbers = replay(&memory.after_power_cut(&mut || false), 1, &[]).unwrap().1.numbers;
     numbers.sort_unstable();
-    let expected: Vec<u64> = (0..4).flat_map(|thread| (0..300).map(move |round| thread * 1000 + round)).collect();
+    let expected: Vec<u64> =
+        (0..4).flat_map(|thread| (0..300).map(move |round| thread * 1000 + round)).collect();
     assert_eq!(numbers, expected);
 }
 
