@@ -119,9 +119,6 @@ pub(crate) const CURSOR_NAME_BYTES_MAX: usize = 200;
 /// Bytes of a record in the log.
 pub(crate) const RECORD_BYTES: u64 = 24;
 
-/// Log segments that are made ready at once when many IDs are expected.
-pub(crate) const LOG_SEGMENTS_READY_MAX: u64 = 4;
-
 /// Milliseconds by which the wall clock may have gone on since a store was last open before that is told: a
 /// month.
 pub(crate) const CLOCK_JUMP_MS: u64 = 30 * 86_400_000;
@@ -135,7 +132,12 @@ pub(crate) const LOG_CELL_RECORDS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Longest frame of the log: room for all of the queue, or for 43,000 commits at once.
 pub(crate) const FRAME_BYTES_MAX: u64 = 1 << 20;
 
-/// Length of a log segment without an option: 2.8 million records.
+/// Length of the first log segment that a process makes where few IDs are expected: 175,000 records. It has
+/// room for the longest frame.
+pub(crate) const SEGMENT_BYTES_FIRST: u64 = 4 << 20;
+const _: () = assert!(SEGMENT_BYTES_FIRST > 2 * FRAME_BYTES_MAX);
+
+/// Length of the longest log segment without an option: 2.8 million records.
 pub(crate) const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
 
 /// Longest segment of the log; a longer one is not read.

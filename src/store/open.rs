@@ -18,7 +18,8 @@ use crate::event::Event;
 use crate::fingerprint::{Hasher, Secret};
 use crate::generation::{Access, Generation};
 use crate::limits::{
-    CLOCK_JUMP_MS, FROZEN_ROTATE_MAX, LOG_SEGMENTS_READY_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT,
+    CLOCK_JUMP_MS, FROZEN_ROTATE_MAX, LOGGED_IDS_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT,
+    SEGMENT_BYTES_FIRST,
 };
 use crate::manifest::{Manifest, read_secret, write_secret};
 use crate::options::{Durability, FileAccess, Options, Window};
@@ -275,13 +276,17 @@ fn begin_log(
     if options.durability == Durability::None {
         return Ok(None);
     }
-    let expected = options.ids_expected.saturating_mul(RECORD_BYTES).div_ceil(SEGMENT_BYTES_DEFAULT);
+    let expected_bytes = options.ids_expected.min(2 * LOGGED_IDS_MAX) * RECORD_BYTES;
+    let is_expecting = expected_bytes > SEGMENT_BYTES_FIRST;
+    let first = if is_expecting { SEGMENT_BYTES_DEFAULT } else { SEGMENT_BYTES_FIRST };
     let setup = Setup {
         store_id: manifest.store_id,
         segment: replayed.next_segment,
         seq: replayed.next_seq,
-        segment_bytes: options.log_segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
-        segments_ready: (expected + 1).min(LOG_SEGMENTS_READY_MAX),
+        segment_bytes: options.log_segment_bytes.unwrap_or(first),
+        segment_bytes_max: options.log_segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
+        segments_ready: 1 + expected_bytes / SEGMENT_BYTES_DEFAULT,
+        segments_at_once: expected_bytes / SEGMENT_BYTES_DEFAULT,
     };
     Log::create(Arc::clone(storage), setup).map(Some)
 }

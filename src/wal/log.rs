@@ -104,7 +104,7 @@ impl Log {
     /// length hold too little or too much.
     pub(crate) fn create(storage: Arc<dyn Storage>, setup: Setup) -> Result<Log> {
         let bytes_min = HEADER_BYTES + (CELL_BYTES + OVERHEAD_BYTES) as u64;
-        if setup.segment_bytes < bytes_min || setup.segment_bytes > SEGMENT_BYTES_MAX {
+        if setup.segment_bytes < bytes_min || setup.segment_bytes_max > SEGMENT_BYTES_MAX {
             let reason = format!("a log segment takes {bytes_min} to {SEGMENT_BYTES_MAX} bytes");
             return Err(Error::Option { name: "segment_bytes", reason });
         }
@@ -112,7 +112,9 @@ impl Log {
         let (common, writer) = Common::create(storage, setup)?;
         let (turn, turned) = (Mutex::new(Turn::default()), Condvar::new());
         let log = Log { common, writer: Mutex::new(writer), turn, turned };
-        while log.prepare()? {}
+        for _ in 0..log.common.setup.segments_at_once {
+            log.prepare()?;
+        }
         Ok(log)
     }
 

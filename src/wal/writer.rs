@@ -30,10 +30,22 @@ pub(crate) struct Setup {
     pub(crate) segment: u64,
     /// Sequence number of the first frame. All smaller ones are synced.
     pub(crate) seq: u64,
-    /// Length of a segment's file.
+    /// Length of the first segment's file; each next one is twice as long.
     pub(crate) segment_bytes: u64,
+    /// Length of the longest segment's file.
+    pub(crate) segment_bytes_max: u64,
     /// How many segments to have ready beside the one that is being written.
     pub(crate) segments_ready: u64,
+    /// How many of these to make at once, when the log begins.
+    pub(crate) segments_at_once: u64,
+}
+
+impl Setup {
+    /// Length of the file of a segment: small stores need little, large ones do not change files often.
+    fn bytes_of(&self, number: u64) -> u64 {
+        let doublings = number.saturating_sub(self.segment).min(16);
+        (self.segment_bytes << doublings).min(self.segment_bytes_max)
+    }
 }
 
 /// What callers, the writer and whoever syncs have in common.
@@ -179,7 +191,7 @@ fn make(
 ) -> Result<Segment> {
     let seed = getrandom::u64()
         .map_err(|cause| Error::System { operation: "drawing a random seed", message: cause.to_string() })?;
-    let (store_id, bytes) = (setup.store_id, setup.segment_bytes);
+    let (store_id, bytes) = (setup.store_id, setup.bytes_of(number));
     Segment::create(storage, Header { store_id, number, seed, bytes, seq_min }, first)
 }
 
@@ -225,7 +237,7 @@ impl Writer {
     /// Appends the frame that was put together.
     pub(super) fn append(&mut self, common: &Common) -> Result<()> {
         let bytes = self.frame.bytes();
-        if self.offset + bytes > common.setup.segment_bytes {
+        if self.offset + bytes > self.segment.header.bytes {
             self.roll(common)?;
         }
         let durable_below = common.durable_below();
