@@ -71,21 +71,26 @@ impl Engine {
     }
 
     /// Rotates the active table away and waits until it, and all older ones, are in files.
+    ///
+    /// Each of them counts: one in which everything is over goes at once, while an older one still waits.
     fn seal_all(&self, durable: &Durable) -> Result<()> {
-        let active = Arc::clone(&self.views.load().active);
+        let view = self.views.load();
+        let tables: Vec<Arc<Table>> = view.unsealed().cloned().collect();
+        drop(view);
         for round in 0.. {
             if let Some(fault) = durable.fault() {
                 return Err(fault.clone());
             }
-            if self.is_sealed(&active) {
+            let view = self.views.load();
+            let is_left = |table: &Arc<Table>| tables.iter().any(|other| Arc::ptr_eq(other, table));
+            if !view.unsealed().any(is_left) {
                 return Ok(());
             }
-            let view = self.views.load();
             if self.full_at.get() == view.number + 1 {
                 let memory_bytes = self.memory_bytes(&view);
                 return Err(Error::Full { budget_bytes: self.memory_budget, memory_bytes });
             }
-            if Arc::ptr_eq(&view.active, &active) {
+            if is_left(&view.active) {
                 self.want_rotation(view.number);
             }
             drop(view);
@@ -102,14 +107,5 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    /// Whether a table that was active is in a file, with all that are older.
-    fn is_sealed(&self, table: &Arc<Table>) -> bool {
-        let view = self.views.load();
-        let is_it = |other: &Arc<Table>| Arc::ptr_eq(other, table);
-        !is_it(&view.active)
-            && !view.closing.iter().any(|closing| is_it(&closing.table))
-            && !view.older.iter().any(|older| is_it(&older.table))
     }
 }

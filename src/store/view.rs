@@ -209,10 +209,14 @@ impl View {
 
     /// All tables in memory, newest first.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.unsealed().chain(self.sealed.iter().filter_map(Sealed::table))
+    }
+
+    /// Tables that are in no file, newest first.
+    pub(crate) fn unsealed(&self) -> impl Iterator<Item = &Arc<Table>> {
         let closing = self.closing.iter().map(|closing| &closing.table);
-        let kept = self.sealed.iter().filter_map(Sealed::table);
         let older = self.older.iter().map(|older| &older.table);
-        std::iter::once(&self.active).chain(closing).chain(older).chain(kept)
+        std::iter::once(&self.active).chain(closing).chain(older)
     }
 
     /// Bytes charged for tables, each once.
