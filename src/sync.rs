@@ -222,6 +222,11 @@ mod std_side {
         pub(crate) fn is_finished(&self) -> bool {
             self.handle.is_finished()
         }
+
+        /// Whether the caller is that thread.
+        pub(crate) fn is_current(&self) -> bool {
+            self.thread.id() == std::thread::current().id()
+        }
     }
 
     /// Lets other threads run: a yield for the first rounds of a wait, then short sleeps.
@@ -332,6 +337,10 @@ mod loom_side {
 
         pub(crate) fn is_finished(&self) -> bool {
             true
+        }
+
+        pub(crate) fn is_current(&self) -> bool {
+            false
         }
     }
 

@@ -13,6 +13,7 @@ mod explain;
 mod fact;
 mod fuse;
 mod growth;
+mod handle;
 mod held;
 mod ledger;
 mod lifecycle;
@@ -49,6 +50,7 @@ use crate::sync::Arc;
 use crate::verdict::Verdict;
 
 use self::engine::Engine;
+use self::handle::Handle;
 
 /// Remembers which IDs were seen.
 ///
@@ -77,7 +79,7 @@ use self::engine::Engine;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Store {
-    engine: Arc<Engine>,
+    engine: Handle,
 }
 
 impl Store {
@@ -88,7 +90,7 @@ impl Store {
     /// [`Error::Option`] names the option whose value was refused; [`Error::System`] when the system gives no
     /// memory, random numbers or thread.
     pub fn in_memory(options: Options) -> Result<Store> {
-        Ok(Store { engine: Engine::new(&options)? })
+        Ok(Store { engine: Handle::new(Engine::new(&options)?) })
     }
 
     /// Opens the store in a directory with default options; it is created if it is not there.
@@ -116,7 +118,7 @@ impl Store {
     /// [`Error::Option`], [`Error::Io`], [`Error::System`].
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Store> {
         let disk = Disk::open(dir.as_ref(), true)?;
-        Ok(Store { engine: Engine::open(Arc::new(disk), &options)? })
+        Ok(Store { engine: Handle::new(Engine::open(Arc::new(disk), &options)?) })
     }
 
     /// Opens a store on another storage than the disk: a simulated one.
@@ -126,7 +128,7 @@ impl Store {
     /// As [`Store::open_with`].
     #[cfg(any(test, feature = "testing"))]
     pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Store> {
-        Ok(Store { engine: Engine::open(storage, &options)? })
+        Ok(Store { engine: Handle::new(Engine::open(storage, &options)?) })
     }
 
     /// Whether the last process that had a store open has not closed it, so that opening it reads its log.
