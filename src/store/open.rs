@@ -286,7 +286,8 @@ fn begin_log(
         segment_bytes: options.log_segment_bytes.unwrap_or(first),
         segment_bytes_max: options.log_segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
         segments_ready: 1 + expected_bytes / SEGMENT_BYTES_DEFAULT,
-        segments_at_once: expected_bytes / SEGMENT_BYTES_DEFAULT,
+        // Later runs begin sooner: the maintenance makes them.
+        segments_at_once: if manifest.run == 1 { expected_bytes / SEGMENT_BYTES_DEFAULT } else { 0 },
     };
     Log::create(Arc::clone(storage), setup).map(Some)
 }
