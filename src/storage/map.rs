@@ -1,8 +1,8 @@
-//! A read-only view of a whole file: mapped, or a copy where the backend has no memory maps; and a page of
-//! memory that a forked child finds empty.
+//! A read-only view of a whole file, and a page of memory that a forked child finds empty.
 //!
-//! One of the two files with unsafe code. Rust takes the bytes behind a `&[u8]` for constant, and touching a
-//! mapped page whose file was cut short ends the process with a signal. Against both stand these facts:
+//! The view is a map, or a copy where the backend has none. This is one of the two files with unsafe code.
+//! Rust takes the bytes behind a `&[u8]` for constant, and touching a mapped page whose file was cut short
+//! ends the process with a signal. Against both stand these facts:
 //!
 //! - only files that were sealed are mapped: through a descriptor that cannot write, after their last byte
 //!   was written and synced, and nothing in this crate opens such a file for writing;
@@ -109,4 +109,63 @@ pub(super) fn page_wiped_on_fork() -> Option<MmapMut> {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn page_wiped_on_fork() -> Option<MmapMut> {
     None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[cfg(not(any(loom, miri)))]
+mod tests {
+    use rustix::process::{Pid, WaitOptions, waitpid};
+
+    use super::*;
+    use crate::storage::fork::ForkGuard;
+
+    unsafe extern "C" {
+        fn fork() -> i32;
+        fn _exit(status: i32) -> !;
+    }
+
+    /// Runs `code` in a forked child and returns what it returned there.
+    fn in_child(code: impl Fn() -> i32) -> Option<i32> {
+        // SAFETY: the child runs `code`, which here only reads memory, and ends without running anything of
+        // the test program, whose other threads it does not have.
+        let number = unsafe { fork() };
+        if number == 0 {
+            let status = code();
+            // SAFETY: ends the child at once.
+            unsafe { _exit(status) }
+        }
+        let child = Pid::from_raw(number).expect("the fork went well");
+        let (_, status) = waitpid(Some(child), WaitOptions::empty()).expect("it is ours").expect("it ended");
+        status.exit_status()
+    }
+
+    #[test]
+    fn guard_asked_in_a_forked_child_finds_it() {
+        let guard = ForkGuard::new();
+        let child = in_child(|| {
+            let grandchild = in_child(|| i32::from(guard.is_child()));
+            i32::from(guard.is_child()) + 2 * grandchild.unwrap_or(0)
+        });
+        assert_eq!(child, Some(3));
+        assert!(!guard.is_child());
+    }
+
+    #[test]
+    fn page_wiped_on_fork_is_known_here() {
+        let Some(mut page) = page_wiped_on_fork() else {
+            println!("skipped: this kernel has no such page");
+            return;
+        };
+        page[7] = 9;
+        assert_eq!(in_child(|| i32::from(page[7])), Some(0));
+        assert_eq!(page[7], 9);
+    }
+
+    #[test]
+    fn copy_reads_like_a_map() {
+        let map = Map::of_bytes(vec![1, 2, 3]);
+        map.advise_random();
+        map.will_need(0..3);
+        assert_eq!((&map[..], map.as_ref()), (&[1, 2, 3][..], &*map.clone()));
+    }
 }

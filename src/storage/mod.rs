@@ -13,13 +13,19 @@
 #![cfg_attr(not(test), expect(dead_code, reason = "the store does not use it yet"))]
 #![cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "that feature makes it reachable"))]
 
+#[cfg(test)]
+#[cfg(not(loom))]
+mod contract;
 mod disk;
+mod fork;
 mod map;
 pub(crate) mod names;
 pub(crate) mod replace;
 #[cfg(test)]
 #[cfg(not(loom))]
 pub(crate) mod scratch;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod sim;
 
 use std::fmt::Debug;
 use std::io;
@@ -28,7 +34,9 @@ use crate::error::{Error, Result};
 
 #[cfg_attr(not(test), expect(unused_imports, reason = "the store does not use it yet"))]
 pub(crate) use self::disk::Disk;
-pub(crate) use self::map::Map;
+#[expect(unused_imports, reason = "the store does not use it yet")]
+pub(crate) use self::fork::ForkGuard;
+pub use self::map::Map;
 
 /// One directory that belongs to one store. File names are plain: no separators.
 pub trait Storage: Debug + Send + Sync {
