@@ -57,6 +57,7 @@ mod filter;
 mod header;
 mod line;
 mod reader;
+mod salvage;
 mod scan;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -64,6 +65,7 @@ mod tests;
 mod writer;
 
 pub(crate) use self::reader::{Access, Generation};
+pub(crate) use self::salvage::{Labelled, Survivors, read_label};
 pub(crate) use self::scan::Facts;
 pub(crate) use self::writer::{GenerationWriter, Spec};
 

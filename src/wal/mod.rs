@@ -6,11 +6,13 @@
 //! - `log`: one caller writes and syncs for all that wait.
 //! - `scan`: every whole frame of a segment, and whether there is anything else.
 //! - `recover`: what is read back, and which damage is no damage.
+//! - `salvage`: what still reads of a log that recovery refuses.
 
 mod frame;
 mod log;
 mod queue;
 mod recover;
+mod salvage;
 mod scan;
 mod segment;
 
@@ -18,4 +20,5 @@ pub(crate) use self::{
     frame::Record,
     log::{Log, LogStats, Session, Setup},
     recover::{Cut, Extent, Recovered, recover},
+    salvage::{read_store_id, salvage, segments},
 };

@@ -23,8 +23,8 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) header: Header,
-    file: Box<dyn StorageFile>,
-    end: u64,
+    pub(super) file: Box<dyn StorageFile>,
+    pub(super) end: u64,
 }
 
 impl Source {
