@@ -89,6 +89,13 @@ fn store_sentence(error: &firstseen::Error) -> String {
             "salvage" => reason.clone(),
             name => format!("{name}: {reason}"),
         },
+        firstseen::Error::Mismatch { name: "secret", .. } => {
+            "the store's file SECRET is missing, or is another store's: nothing can be found without it"
+                .to_string()
+        }
+        firstseen::Error::Mismatch { name: "window", stored, given } => {
+            format!("--window: the store was created with {stored}, which {given} can't replace")
+        }
         other => other.to_string(),
     }
 }

@@ -62,9 +62,14 @@ fn get(place: &Path, ids: &[&OsString], raw: &Raw) -> Result<(), Failure> {
             text.extend_from_slice(format!("  fingerprint {explanation}\n").as_bytes());
         }
     }
-    store.close().map_err(Failure::Store)?;
+    end_reading(store);
     print(&text)?;
     if all_seen { Ok(()) } else { Err(Failure::Negative) }
+}
+
+/// Closes a store that was only read: should that fail, nothing is lost, and the next opening reads the log.
+fn end_reading(store: Store) {
+    let _ = store.close();
 }
 
 fn forget(place: &Path, ids: &[&OsString], is_json: bool) -> Result<(), Failure> {
@@ -97,7 +102,7 @@ fn answer(text: &mut Vec<u8>, is_json: bool, id: &OsStr, word: &str, is_yes: boo
 fn stats(place: &Path, is_json: bool) -> Result<(), Failure> {
     let store = open_existing(place, options())?;
     let (stats, window) = (store.stats(), store.window());
-    store.close().map_err(Failure::Store)?;
+    end_reading(store);
     let (files, bytes) = files_in(place);
     print(
         if is_json {

@@ -23,7 +23,8 @@ pub struct Verification {
     pub generations: Vec<(String, u64)>,
     /// Facts in the log.
     pub log_records: u64,
-    /// Whether the last process that had the store open has not closed it: the next opening reads the log.
+    /// Whether the last process that had the store open has not closed it: the next opening reads the log. Not
+    /// known when the manifest is damaged.
     pub needs_recovery: bool,
     /// Everything that is damaged, with file and offset; of very many places in one file the first hundred.
     pub damages: Vec<Error>,
@@ -144,7 +145,6 @@ impl Verification {
 
     /// Everything that looks like a part of a store whose manifest is lost.
     fn verify_unnamed(&mut self, storage: &dyn Storage, names: &[Name]) {
-        self.needs_recovery = true;
         if let Err(error) = read_secret(storage) {
             self.damages.push(error);
         }
