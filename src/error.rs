@@ -213,6 +213,16 @@ impl fmt::Display for Error {
                 f,
                 "the store is poisoned, {operation} has failed before: what was answered holds, open it anew"
             ),
+            Error::System { operation, message } => write!(f, "{operation} failed: {message}"),
+            error => error.fmt_of_files(f),
+        }
+    }
+}
+
+impl Error {
+    /// What concerns a store with a directory.
+    fn fmt_of_files(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Error::Io { operation, file, message, .. } => write!(f, "{operation} {file} failed: {message}"),
             Error::Corrupt { file, offset, expected, found } => write!(
                 f,
@@ -234,12 +244,10 @@ impl fmt::Display for Error {
                 f,
                 "the process was forked after the store was opened: open stores in the process that uses them"
             ),
-            Error::System { operation, message } => write!(f, "{operation} failed: {message}"),
+            _ => Ok(()),
         }
     }
-}
 
-impl Error {
     /// Damage in a file.
     pub(crate) fn corrupt(
         file: impl Into<String>,

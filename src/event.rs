@@ -105,9 +105,12 @@ impl fmt::Display for Event {
     }
 }
 
+/// A caller's function that is told of events.
+type Told = dyn Fn(&Event) + Send + Sync;
+
 /// Who is told.
 #[derive(Clone, Default)]
-pub(crate) struct Observer(Option<Arc<dyn Fn(&Event) + Send + Sync>>);
+pub(crate) struct Observer(Option<Arc<Told>>);
 
 impl Observer {
     pub(crate) fn new(told: impl Fn(&Event) + Send + Sync + 'static) -> Observer {

@@ -192,6 +192,14 @@ pub mod bench {
     pub use crate::floor::Floor;
 }
 
+/// For tests of what is left after a power cut: a simulated disk, and the trait that it has in common with
+/// real ones.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use crate::storage::sim::{Crash, Fault, Op, SimDisk};
+    pub use crate::storage::{Map, Storage, StorageFile};
+}
+
 /// The examples of the README, which are run with those of this crate.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -261,6 +261,14 @@ impl Options {
         self
     }
 
+    /// How often the log is written or synced in the background.
+    pub(crate) fn pace_interval(&self) -> Duration {
+        match self.durability {
+            Durability::Deferred(time) => (time / 2).min(self.sync_every),
+            Durability::None | Durability::Buffered | Durability::Sync => self.sync_every,
+        }
+    }
+
     /// Refuses values that no store can have.
     pub(crate) fn validate(&self) -> Result<()> {
         let refused = |name, reason: String| Err(Error::Option { name, reason });

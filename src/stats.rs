@@ -18,6 +18,20 @@ pub struct Stats {
     pub memory_budget: u64,
     /// Tables in use: the active one, one that is closing, and the frozen ones.
     pub tables: usize,
+    /// Sealed generations, each in a file.
+    pub generations: usize,
+    /// Bytes of their files.
+    pub generation_bytes: u64,
+    /// Times that a table was sealed.
+    pub seals: u64,
+    /// Records that were read back from the log when the store was opened.
+    pub records_replayed: u64,
+    /// Bytes written to the log since the store was opened.
+    pub log_bytes: u64,
+    /// Writes to the log: calls share them.
+    pub log_writes: u64,
+    /// Syncs of the log: calls share them.
+    pub log_syncs: u64,
     /// Frozen tables whose filter is not ready yet: each costs every new ID one more cache line.
     pub tables_unfiltered: usize,
     /// Times that a new active table was made.

@@ -61,7 +61,7 @@ mod salvage;
 mod scan;
 #[cfg(test)]
 #[cfg(not(loom))]
-mod tests;
+pub(crate) mod tests;
 mod writer;
 
 pub(crate) use self::reader::{Access, Generation};

@@ -40,8 +40,11 @@
 //! | `closed` | once | `yes` when the store was closed in order and not opened since, or `no` |
 //! | `cut` | any | in segment, at offset: the log ends there and goes on in another segment |
 //! | `generation` | any | a generation, newest first |
-//! | `cursor` | any | value and name, the name's bytes but visible ASCII as `%` and two hexadecimal digits |
+//! | `cursor` | any | value and name; see below |
 //! | `?...` | any | anything that can be done without; kept when the manifest is written anew |
+//!
+//! Bytes of a cursor's name that are no visible ASCII, and the percent sign itself, are written as a percent
+//! sign and two hexadecimal digits; a percent sign alone is the name without a byte.
 //!
 //! Any other line is an error: who can't understand it must not write to the store.
 //!

@@ -237,8 +237,14 @@ pub(super) fn hexadecimal(digits: &str) -> Option<u64> {
     (format!("{number:016x}") == digits).then_some(number)
 }
 
-/// Any bytes as visible ASCII.
+/// What stands for a name without a byte.
+const NAMELESS: &str = "%";
+
+/// Any bytes as visible ASCII, at least one letter.
 fn escaped(name: &[u8]) -> String {
+    if name.is_empty() {
+        return NAMELESS.to_owned();
+    }
     let mut text = String::with_capacity(name.len());
     for &byte in name {
         if byte.is_ascii_graphic() && byte != b'%' {
@@ -252,6 +258,9 @@ fn escaped(name: &[u8]) -> String {
 
 /// The way back; `None` for what [`escaped`] does not write.
 fn unescaped(text: &str) -> Option<Vec<u8>> {
+    if text == NAMELESS {
+        return Some(Vec::new());
+    }
     let mut name = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -12,6 +12,9 @@
 
 #![cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "that feature makes it reachable"))]
 
+#[cfg(test)]
+#[cfg(not(loom))]
+mod contract;
 mod disk;
 mod fork;
 mod map;
@@ -20,6 +23,8 @@ pub(crate) mod replace;
 #[cfg(test)]
 #[cfg(not(loom))]
 pub(crate) mod scratch;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod sim;
 
 use std::fmt::Debug;
 use std::io;
@@ -28,7 +33,7 @@ use crate::error::{Error, Result};
 
 pub(crate) use self::disk::Disk;
 pub(crate) use self::fork::ForkGuard;
-pub(crate) use self::map::Map;
+pub use self::map::Map;
 
 /// One directory that belongs to one store. File names are plain: no separators.
 pub trait Storage: Debug + Send + Sync {

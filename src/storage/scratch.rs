@@ -1,4 +1,4 @@
-//! Directories for tests, removed at the end.
+//! What tests of files share: directories that are removed at the end, seeds, and numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -24,5 +24,16 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // A test that fails is told by what it asserts, not by what it leaves behind.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The seeds of a random test: the first `count`, or the one that `FIRSTSEEN_SEED` names.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    match std::env::var("FIRSTSEEN_SEED").map(|text| text.parse::<u64>()) {
+        Ok(seed) => {
+            let seed = seed.expect("FIRSTSEEN_SEED is a number");
+            seed..seed + 1
+        }
+        Err(_) => 0..count,
     }
 }

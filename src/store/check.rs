@@ -22,7 +22,8 @@ use crate::window::Moment;
 
 use super::core::Recorded;
 use super::engine::Engine;
-use super::view::{Fact, Place, Retry, View};
+use super::fact::{Fact, Retry};
+use super::view::{Place, View};
 
 impl Engine {
     /// Checks one fingerprint.

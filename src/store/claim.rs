@@ -26,7 +26,8 @@ use crate::window::Moment;
 
 use super::core::Recorded;
 use super::engine::{Engine, Obstacle};
-use super::view::{Fact, Retry, View};
+use super::fact::{Fact, Retry};
+use super::view::View;
 
 /// Outcome of a claim, before the store's handle is added.
 #[derive(Debug)]

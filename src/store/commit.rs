@@ -20,8 +20,8 @@ use crate::window::Moment;
 
 use super::durable::Durable;
 use super::engine::Engine;
+use super::fact::Fact;
 use super::ledger::logged;
-use super::view::Fact;
 
 /// A commit that is under way.
 #[derive(Clone, Copy, Debug)]

@@ -25,9 +25,10 @@ use crate::sync::Arc;
 use crate::table::{Probe, Table, bytes_for, lines_for, reserve};
 
 use super::core::Core;
+use super::fact::Fact;
 use super::growth;
 use super::succession::Succession;
-use super::view::{Fact, Older, View};
+use super::view::{Older, View};
 
 /// A merge in progress.
 #[derive(Debug)]

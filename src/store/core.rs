@@ -14,11 +14,11 @@ use crate::window::{Moment, Span};
 
 use super::cursors::Cursors;
 use super::durable::Durable;
+use super::fact::Retry;
 use super::growth;
 use super::ledger::Ledger;
 use super::sealed::Sealed;
-use super::upkeep;
-use super::view::{Place, Retry, View};
+use super::view::{Place, View};
 
 /// The part of a store that calls and maintenance work on.
 #[derive(Debug)]
@@ -72,6 +72,7 @@ pub(crate) struct Counters {
     pub(crate) merges: Counter,
     pub(crate) tables_expired: Counter,
     pub(crate) seals: Counter,
+    pub(crate) records_replayed: Counter,
     pub(crate) ids_dropped: Counter,
     pub(crate) stalls: Counter,
     pub(crate) leases_lost: Counter,
@@ -152,8 +153,9 @@ impl Core {
         Core {
             hasher: begin.hasher,
             span,
-            pace: upkeep::pace_clock(options.maintenance == Maintenance::Manual, &clock),
-            pace_interval: upkeep::pace_interval(options.durability, options.sync_every),
+            // Stores that are stepped by hand go by the time that they are given.
+            pace: if options.maintenance == Maintenance::Manual { clock.clone() } else { Clock::system() },
+            pace_interval: options.pace_interval(),
             clock,
             views: Published::new(view),
             leases: Leases::new(leases_max, begin.attempts_before),

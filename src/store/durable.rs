@@ -144,6 +144,11 @@ impl Durable {
         cause
     }
 
+    /// Whether the directory is, or may be, somebody else's: the store was closed.
+    pub(crate) fn is_given_up(&self) -> bool {
+        matches!(self.fault.get(), Some(Error::Closed))
+    }
+
     /// The failure that has poisoned the store, if one has.
     pub(crate) fn fault(&self) -> Option<&Error> {
         self.fault.get()
@@ -160,6 +165,9 @@ impl Durable {
         change: impl FnOnce(&mut Manifest),
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
+        if let Some(fault) = self.fault.get() {
+            return Err(poisoned_by(fault));
+        }
         let cursors = cursors.all();
         self.sync_log()?;
         let mut changed = manifest.clone();
@@ -203,8 +211,10 @@ impl Durable {
         Ok(numbers.max().unwrap_or(0).max(self.log_segment()))
     }
 
-    /// Lets another process open the store.
+    /// Lets another process open the store; nothing is written from here on. No maintenance may be under way.
     pub(crate) fn give_up_lock(&self) {
+        let _ = self.fault.set(Error::Closed);
+        let _manifest = self.manifest.lock();
         drop(self.lock.lock().take());
     }
 
@@ -257,6 +267,7 @@ pub(crate) fn remove_segments_below(storage: &dyn Storage, segment: u64) -> Resu
 #[cold]
 fn poisoned_by(fault: &Error) -> Error {
     match fault {
+        Error::Closed => Error::Closed,
         Error::Io { operation, .. } | Error::System { operation, .. } | Error::Poisoned { operation } => {
             Error::Poisoned { operation }
         }

@@ -16,8 +16,9 @@ use crate::window::Moment;
 
 use super::core::{Core, Recorded};
 use super::durable::Durable;
+use super::fact::Retry;
 use super::maintain::{Progress, Structure};
-use super::view::{Retry, View};
+use super::view::View;
 
 /// What all handles of one store share.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
-//! The log's side of a fact: a place in the log is reserved before the fact is decided, and the fact is
-//! stated in it once it was.
+//! The log's side of a fact.
+//!
+//! A place in the log is reserved before the fact is decided, and the fact is stated in it once it was.
 //!
 //! - J1 Whatever anybody has seen stated in a table has its place below [`Log::position`] as read after that:
 //!   the place was reserved before the stamp was written. So a call that waits at its end until the log is
@@ -12,7 +13,7 @@ use crate::stamp::State;
 use crate::wal::{Log, Session};
 
 use super::durable::Durable;
-use super::view::Retry;
+use super::fact::Retry;
 
 /// What one call, or one chunk of a batch, has to log. Nothing in a store without a log.
 #[derive(Debug, Default)]

@@ -27,6 +27,8 @@ impl Engine {
             return Err(Error::Closed);
         }
         let outcome = self.seal_all(durable).and_then(|()| self.end_log(durable));
+        // A step of maintenance that is under way ends first; later ones find nothing to do.
+        let _structure = self.lock_structure();
         durable.give_up_lock();
         outcome
     }

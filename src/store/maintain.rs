@@ -23,6 +23,7 @@ use crate::table::{Line, Region, Table, bytes_for, reserve, touch};
 
 use super::compact::{Merge, Step};
 use super::core::Core;
+use super::durable::Durable;
 use super::growth;
 use super::succession::Succession;
 use super::upkeep::Upkeep;
@@ -43,7 +44,7 @@ pub enum Progress {
 /// What only the maintenance touches.
 #[derive(Debug, Default)]
 pub(crate) struct Structure {
-    pub(super) succession: Succession,
+    succession: Succession,
     spare: Option<Spare>,
     /// Long work in progress: a filter, which new IDs wait for, before a merge.
     filter: Option<FilterTask>,
@@ -51,7 +52,7 @@ pub(crate) struct Structure {
     /// Whether a merge has found no room: the IDs are not evenly spread, and others would fail as well.
     has_failed_to_merge: bool,
     /// What is being done on disk, in a store that has one.
-    pub(super) upkeep: Upkeep,
+    upkeep: Upkeep,
 }
 
 /// Memory for the next table, touched ahead of need.
@@ -73,6 +74,9 @@ impl Structure {
     /// One step, the most urgent first.
     pub(crate) fn step(&mut self, core: &Core) -> Result<Progress> {
         self.succession.reap();
+        if core.durable.as_ref().is_some_and(Durable::is_given_up) {
+            return Ok(Progress::Idle);
+        }
         let memory = core.memory_bytes(&core.views.load());
         core.counters.memory_peak.raise(memory);
         if self.freeze(core) || self.expire(core) || self.upkeep.pace_log(core)? {
@@ -181,7 +185,8 @@ impl Structure {
         let mut promised = core.memory_promised(view);
         let needed = growth::bytes_with_filter(wanted);
         if promised + needed > core.memory_budget {
-            promised -= self.release_sealed(core, promised + needed - core.memory_budget);
+            promised -=
+                Upkeep::release_sealed(core, &mut self.succession, promised + needed - core.memory_budget);
         }
         if core.durable.is_none()
             && core.when_full == WhenFull::ForgetOldest
@@ -236,7 +241,7 @@ impl Structure {
     }
 
     /// One slice of long work, the most urgent first; false when there is none.
-    pub(super) fn background(&mut self, core: &Core) -> Result<bool> {
+    fn background(&mut self, core: &Core) -> Result<bool> {
         if self.carry(core) || self.prepare(core) || self.step_filter(core)? {
             return Ok(true);
         }

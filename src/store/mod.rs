@@ -12,6 +12,7 @@ mod durable;
 mod engine;
 mod evidence;
 mod explain;
+mod fact;
 mod growth;
 mod held;
 mod ledger;
@@ -114,8 +115,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::Locked`] when the store is open elsewhere; [`Error::Mismatch`] when it was created with another
-    /// hash, secret or kind of window; [`Error::Format`] when a later version has written it;
+    /// [`Error::Locked`] when the store is open elsewhere; [`Error::Mismatch`] when it was created with
+    /// another hash, secret or kind of window; [`Error::Format`] when a later version has written it;
     /// [`Error::Corrupt`] when a file is damaged (nothing was changed: see [`Store::salvage`]);
     /// [`Error::Option`], [`Error::Io`], [`Error::System`].
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Store> {
@@ -448,6 +449,8 @@ impl Store {
         let view = engine.views.load();
         let counters = &engine.counters;
         let memory_bytes = engine.memory_bytes(&view);
+        let log = engine.durable.as_ref().and_then(|durable| durable.log()).map(|log| log.stats());
+        let log = log.unwrap_or_default();
         Stats {
             ids: view.ids(),
             memory_bytes,
@@ -457,6 +460,13 @@ impl Store {
             memory_budget: engine.memory_budget,
             tables: view.tables().count(),
             tables_unfiltered: view.older.iter().filter(|older| older.filter.is_none()).count(),
+            generations: view.sealed.len(),
+            generation_bytes: view.sealed.iter().map(|sealed| sealed.generation().file_bytes()).sum(),
+            seals: counters.seals.get(),
+            records_replayed: counters.records_replayed.get(),
+            log_bytes: log.bytes_written,
+            log_writes: log.frames,
+            log_syncs: log.syncs,
             rotations: counters.rotations.get(),
             merges: counters.merges.get(),
             tables_expired: counters.tables_expired.get(),

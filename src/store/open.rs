@@ -10,6 +10,7 @@
 //! nothing. A crash after it leaves what the next opening reads in the same way: the log is a set of facts.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, Result};
@@ -66,7 +67,7 @@ fn open_named(
     options: &Options,
 ) -> Result<Core> {
     let window = options.window.unwrap_or(manifest.window);
-    let span = Span::with_tick(window, options.ttl_max, manifest.tick_ms)
+    let span = Span::with_tick(window, ttl_max(&manifest, options), manifest.tick_ms)
         .ok_or_else(|| mismatch("window", manifest.window, window))?;
     let sealed = open_generations(&*storage, &manifest, options)?;
     let replayed =
@@ -84,7 +85,8 @@ fn open_named(
         manifest.write(&*storage)?;
     }
     remove_unnamed(&*storage, &manifest)?;
-    Ok(Core::begin(
+    let records = replayed.records;
+    let core = Core::begin(
         Begin {
             hasher,
             span,
@@ -107,7 +109,15 @@ fn open_named(
             })?),
         },
         options,
-    ))
+    );
+    core.counters.records_replayed.set(records);
+    Ok(core)
+}
+
+/// The longest time to live: the one given, or the store's own where no other window is given.
+fn ttl_max(manifest: &Manifest, options: &Options) -> Option<Duration> {
+    let is_own = options.ttl_max.is_none() && options.window.is_none() && manifest.window != Window::Forever;
+    if is_own { Some(Duration::from_millis(manifest.ttl_ms_max)) } else { options.ttl_max }
 }
 
 /// A manifest and a secret for a directory without a store. The manifest is written in step 4.

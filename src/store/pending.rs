@@ -5,7 +5,8 @@ use crate::stamp::{Stamp, State};
 use crate::window::Moment;
 
 use super::core::{Core, Recorded};
-use super::view::{Fact, Place, Retry, View};
+use super::fact::{Fact, Retry};
+use super::view::{Place, View};
 
 impl Core {
     /// States `Pending` in the active table for every lease, so that older tables may go (L1).

@@ -21,10 +21,10 @@ use crate::table::{Table, lines_for, reserve};
 use crate::wal::{self, Extent, Record, Recovered};
 use crate::window::Span;
 
+use super::fact::{Fact, Retry};
 use super::growth;
 use super::ledger::logged;
 use super::sealed::Sealed;
-use super::view::{Fact, Retry};
 
 /// How many records ahead a line is asked for.
 const AHEAD: usize = 16;

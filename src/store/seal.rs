@@ -21,9 +21,10 @@ use crate::table::Table;
 
 use super::core::Core;
 use super::durable::Durable;
+use super::fact::Fact;
 use super::sealed::Sealed;
 use super::succession::Succession;
-use super::view::{Fact, Older, View};
+use super::view::{Older, View};
 
 /// A frozen table that is being written.
 #[derive(Debug)]

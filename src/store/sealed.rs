@@ -8,7 +8,7 @@ use crate::stamp::State;
 use crate::sync::{Arc, Mutex};
 use crate::table::Table;
 
-use super::view::{Fact, Retry};
+use super::fact::{Fact, Retry};
 
 /// A generation in a view.
 #[derive(Clone, Debug)]

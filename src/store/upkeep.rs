@@ -1,21 +1,17 @@
-//! The disk's part of maintenance: sealing, dropping files that are over, and keeping the log synced and
-//! ahead of need.
+//! The disk's part of maintenance: sealing, dropping files that are over, and pacing the log.
 
-use std::time::Duration;
-
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::event::Event;
 use crate::limits::SEAL_LAG_MAX;
-use crate::options::Durability;
 use crate::storage::names::generation_name;
 
 use super::core::Core;
 use super::durable::Durable;
 use super::growth;
-use super::maintain::Structure;
 use super::replay::TIME_CURSOR;
 use super::seal::Seal;
+use super::sealed::Sealed;
 use super::succession::Succession;
 use super::view::View;
 
@@ -108,10 +104,10 @@ impl Upkeep {
     }
 }
 
-impl Structure {
+impl Upkeep {
     /// Gives up tables in memory of which there is a file, the oldest first, until `excess` bytes are free;
     /// returns how many were given up.
-    pub(super) fn release_sealed(&mut self, core: &Core, excess: u64) -> u64 {
+    pub(crate) fn release_sealed(core: &Core, succession: &mut Succession, excess: u64) -> u64 {
         let view = core.views.load();
         let (mut kept, mut freed) = (view.sealed.len(), 0);
         while freed < excess && kept > 0 {
@@ -120,8 +116,8 @@ impl Structure {
         }
         drop(view);
         if freed > 0 {
-            self.succession.publish(&core.views, |view| {
-                view.sealed[kept..].iter_mut().for_each(super::sealed::Sealed::release_memory);
+            succession.publish(&core.views, |view| {
+                view.sealed[kept..].iter_mut().for_each(Sealed::release_memory);
             });
         }
         freed
@@ -144,17 +140,4 @@ impl Core {
     pub(crate) fn log_segment(&self) -> u64 {
         self.durable.as_ref().map_or(0, Durable::log_segment)
     }
-}
-
-/// How often the log is written or synced in the background.
-pub(crate) fn pace_interval(durability: Durability, sync_every: Duration) -> Duration {
-    match durability {
-        Durability::Deferred(time) => (time / 2).min(sync_every),
-        _ => sync_every,
-    }
-}
-
-/// The clock by which the log is paced: the system's, but in a store that is stepped by hand.
-pub(crate) fn pace_clock(is_manual: bool, clock: &Clock) -> Clock {
-    if is_manual { clock.clone() } else { Clock::system() }
 }

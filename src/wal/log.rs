@@ -185,7 +185,7 @@ impl Log {
             return Err(Error::Option { name: "segment_bytes", reason });
         }
         segment::remove_unfinished(&*storage)?;
-        let segment = Arc::new(make(&*storage, &setup, setup.segment, setup.seq)?);
+        let segment = Arc::new(make(&*storage, &setup, (setup.segment, setup.seq), Some(setup.seq))?);
         let log = Log {
             queue: Queue::new(),
             writer: Mutex::new(Writer::new(segment, setup.seq)),
@@ -409,7 +409,7 @@ impl Log {
     }
 
     fn make(&self, number: u64) -> Result<Segment> {
-        let segment = make(&*self.storage, &self.setup, number, self.durable_below())?;
+        let segment = make(&*self.storage, &self.setup, (number, self.durable_below()), None)?;
         self.counts.segments.add(1);
         Ok(segment)
     }
@@ -453,11 +453,16 @@ fn poisoned(fault: &Option<Error>) -> Error {
     Error::Poisoned { operation }
 }
 
-fn make(storage: &dyn Storage, setup: &Setup, number: u64, seq_min: u64) -> Result<Segment> {
+fn make(
+    storage: &dyn Storage,
+    setup: &Setup,
+    (number, seq_min): (u64, u64),
+    first: Option<u64>,
+) -> Result<Segment> {
     let seed = getrandom::u64()
         .map_err(|cause| Error::System { operation: "drawing a random seed", message: cause.to_string() })?;
     let (store_id, bytes) = (setup.store_id, setup.segment_bytes);
-    Segment::create(storage, Header { store_id, number, seed, bytes, seq_min })
+    Segment::create(storage, Header { store_id, number, seed, bytes, seq_min }, first)
 }
 
 /// Gives the turn back and wakes those who wait, whatever happened.
@@ -546,6 +551,7 @@ impl Writer {
     fn roll(&mut self, log: &Log) -> Result<()> {
         let next = Arc::new(log.next_segment()?);
         let number = next.header.number;
+        next.begin(self.seq)?;
         let full = std::mem::replace(&mut self.segment, next);
         if std::mem::take(&mut self.is_dirty) {
             self.full.push(full);

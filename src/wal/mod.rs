@@ -10,11 +10,18 @@
 
 mod frame;
 mod log;
+#[cfg(test)]
+mod memory;
+#[cfg(all(test, loom))]
+mod models;
 mod queue;
 mod recover;
 mod salvage;
 mod scan;
 mod segment;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
 
 pub(crate) use self::{
     frame::Record,

@@ -95,7 +95,7 @@ pub(crate) fn recover(
         .map(|part| Source::open(storage, extent.store_id, *part))
         .collect::<Result<Vec<Source>>>()?;
     let total = sources.iter().map(|source| source.header.bytes).sum();
-    let mut replay = Replay::new(extent.from, apply, cursor);
+    let mut replay = Replay::new(extent.from, sources.first(), apply, cursor);
     let mut done = 0;
     for source in &sources {
         scan(source, &mut |bytes| progress(done + bytes, total), &mut |found| replay.take(found))?;
@@ -162,7 +162,9 @@ struct Replay<'r> {
     apply: &'r mut dyn FnMut(&[Record]),
     cursor: &'r mut dyn FnMut(&str, u64),
     facts: Vec<Record>,
-    /// Number of the next frame, once there was one.
+    /// Number of the first segment.
+    from: u64,
+    /// Number of the next frame, as soon as it is known.
     expected: Option<u64>,
     /// The first frame that is not there although later ones are.
     missing: Option<u64>,
@@ -178,12 +180,19 @@ struct Replay<'r> {
 }
 
 impl<'r> Replay<'r> {
-    fn new(from: u64, apply: &'r mut dyn FnMut(&[Record]), cursor: &'r mut dyn FnMut(&str, u64)) -> Self {
+    fn new(
+        from: u64,
+        source: Option<&Source>,
+        apply: &'r mut dyn FnMut(&[Record]),
+        cursor: &'r mut dyn FnMut(&str, u64),
+    ) -> Self {
+        let from = source.map_or(from, |source| source.header.number);
         Replay {
             apply,
             cursor,
             facts: Vec::new(),
-            expected: None,
+            expected: source.and_then(|source| source.first),
+            from,
             missing: None,
             last: None,
             end: (from, HEADER_BYTES),
@@ -225,8 +234,8 @@ impl<'r> Replay<'r> {
 
     /// Whether this is the next frame; if not, notes which one is missing.
     fn is_expected(&mut self, frame: &Frame<'_>, offset: u64, is_next: bool) -> Result<bool> {
-        let Place { seq, first, .. } = frame.place;
-        let expected = self.expected.unwrap_or(first);
+        let seq = frame.place.seq;
+        let expected = self.expected.unwrap_or(self.beginning(frame));
         if self.missing.is_some() || seq != expected {
             self.missing.get_or_insert(expected);
             return Ok(false);
@@ -235,6 +244,14 @@ impl<'r> Replay<'r> {
             return Ok(true);
         }
         Err(damage(frame, offset, format!("frame {seq} behind the frame before it"), "something in between"))
+    }
+
+    /// Which frame the log begins with when none was ever synced in its first segment: the first of that, if
+    /// there are any. One in a later segment only if nothing before it was unsynced when it was written: what
+    /// was may have been in the first segment.
+    fn beginning(&self, frame: &Frame<'_>) -> u64 {
+        let Place { segment, first, durable_below, .. } = frame.place;
+        if segment == self.from { first } else { first.min(durable_below) }
     }
 
     fn apply(&mut self, frame: &Frame<'_>, offset: u64) -> Result<()> {

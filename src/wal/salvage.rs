@@ -116,7 +116,8 @@ impl Salvaged {
             self.damaged(Error::corrupt(&name, size.min(header.bytes), expected, found));
         }
         let file = storage.open_read(&name).map_err(failed("opening", &name))?;
-        Ok(Source { header, file, end: cut.unwrap_or(size).min(size) })
+        let first = segment::read_first(&*file, &header).ok().flatten();
+        Ok(Source { header, first, file, end: cut.unwrap_or(size).min(size) })
     }
 
     fn read(&mut self, source: &Source, apply: &mut dyn FnMut(&[Record]), cursor: &mut dyn FnMut(&str, u64)) {
@@ -138,6 +139,15 @@ impl Salvaged {
         });
         if let Err(error) = outcome {
             self.damaged(error);
+        }
+        if let Some(first) = source.first.filter(|first| self.last.is_none_or(|last| last < *first)) {
+            // The segment says that it had a frame which was synced, and none is left.
+            let expected = self.last.map_or(first, |last| last + 1);
+            self.frames_lost += first - expected + 1;
+            self.last = Some(first);
+            self.has_remains = false;
+            let name = segment::name(source.header.number);
+            self.damaged(Error::corrupt(name, HEADER_BYTES, format!("frame {first}"), "no frame"));
         }
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) header: Header,
+    /// Number of the first frame, if any frame was ever synced.
+    pub(super) first: Option<u64>,
     pub(super) file: Box<dyn StorageFile>,
     pub(super) end: u64,
 }
@@ -35,7 +37,8 @@ impl Source {
         let header = Header::read(&*file, store_id, part.number)?;
         file.sync().map_err(failed("syncing", &name))?;
         let end = part.end.unwrap_or(header.bytes).min(header.bytes);
-        Ok(Source { header, file, end })
+        let first = segment::read_first(&*file, &header)?;
+        Ok(Source { header, first, file, end })
     }
 }
 

@@ -10,10 +10,14 @@
 //! | 40..48 | length | of the file |
 //! | 48..56 | seq min | no frame in it has a smaller seq |
 //! | 56..64 | checksum | XXH3-64 of bytes 0..56 |
-//! | 64..4096 | zero | |
+//! | 64..512 | zero | |
+//! | 512..520 | first | seq of the first frame in it |
+//! | 520..528 | checksum | XXH3-64 of bytes 512..520, seeded by the seed |
+//! | 528..4096 | zero | |
 //! | 4096.. | frames | one after the other, then zeros |
 //!
-//! The header has a page of its own, which is never written again.
+//! The header has a page of its own, of which only the second sector is written again: `first` is zero, with no
+//! checksum, until frames go to the segment, and lasts with the first sync of any of them.
 //!
 //! # How one is made
 //!
@@ -42,6 +46,8 @@ pub(super) const HEADER_BYTES: u64 = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"fs-log-s");
 const VERSION: u64 = 1;
 pub(super) const FIELDS_BYTES: usize = 64;
+const FIRST_OFFSET: u64 = 512;
+const FIRST_BYTES: usize = 16;
 const NAME_PREFIX: &str = "log-";
 const NAME_DIGITS: usize = 10;
 const UNFINISHED_SUFFIX: &str = ".new";
@@ -135,6 +141,24 @@ impl Header {
     }
 }
 
+/// The seq of a segment's first frame as it is written.
+fn encode_first(first: u64, seed: u64) -> [u8; FIRST_BYTES] {
+    let mut bytes = [0; FIRST_BYTES];
+    let (word, sum) = bytes.split_at_mut(FIRST_BYTES / 2);
+    word.copy_from_slice(&first.to_le_bytes());
+    sum.copy_from_slice(&checksum(seed, word).to_le_bytes());
+    bytes
+}
+
+/// The seq of a segment's first frame; `None` when none of its frames was ever synced.
+pub(super) fn read_first(file: &(dyn StorageFile + 'static), header: &Header) -> Result<Option<u64>> {
+    let mut bytes = [0; FIRST_BYTES];
+    let name = || name(header.number);
+    file.read_exact_at(FIRST_OFFSET, &mut bytes).map_err(|error| failed("reading", &name())(error))?;
+    let first = Reader::new(&bytes).u64();
+    Ok(first.filter(|first| bytes == encode_first(*first, header.seed)))
+}
+
 /// A segment that is ready to be written.
 #[derive(Debug)]
 pub(super) struct Segment {
@@ -143,8 +167,9 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Makes a segment: after this it lasts through a power cut, empty.
-    pub(super) fn create(storage: &dyn Storage, header: Header) -> Result<Segment> {
+    /// Makes a segment: after this it lasts through a power cut, empty. `first` is known for one that is used
+    /// at once.
+    pub(super) fn create(storage: &dyn Storage, header: Header, first: Option<u64>) -> Result<Segment> {
         let name = name(header.number);
         let unfinished = format!("{name}{UNFINISHED_SUFFIX}");
         let file = storage.create(&unfinished).map_err(failed("creating", &unfinished))?;
@@ -158,10 +183,19 @@ impl Segment {
             offset += part.len() as u64;
         }
         file.write_all_at(0, &header.encode()).map_err(failed("writing", &unfinished))?;
+        if let Some(first) = first {
+            let bytes = encode_first(first, header.seed);
+            file.write_all_at(FIRST_OFFSET, &bytes).map_err(failed("writing", &unfinished))?;
+        }
         file.sync().map_err(failed("syncing", &unfinished))?;
         storage.rename(&unfinished, &name).map_err(failed("renaming", &unfinished))?;
         storage.sync_dir().map_err(failed("syncing the directory of", &name))?;
         Ok(Segment { header, file })
+    }
+
+    /// Notes the seq of the first frame, before it is written.
+    pub(super) fn begin(&self, first: u64) -> Result<()> {
+        self.write(FIRST_OFFSET, &encode_first(first, self.header.seed))
     }
 
     /// Writes bytes of a frame.

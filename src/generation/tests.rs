@@ -1,1 +1,0 @@
-//! Properties and damage of generations.
