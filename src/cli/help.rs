@@ -111,8 +111,8 @@ Flags:
 
 const VERIFY_TAIL: &str = "
 Keys of --json: sound, files, bytes, generations (file and ids of each that is
-sound), log_records, needs_recovery (the last run was killed), damages (file,
-offset, what).
+sound), log_records, frames_discarded (of the log, lost to a power cut),
+needs_recovery (the last run was killed), damages (file, offset, what).
 
 Exit code: 0 when the store is sound, 1 when it is damaged; 2 on any error,
 after one sentence on stderr.

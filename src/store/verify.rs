@@ -23,6 +23,9 @@ pub struct Verification {
     pub generations: Vec<(String, u64)>,
     /// Facts in the log.
     pub log_records: u64,
+    /// Whole frames in the log behind one that is missing and was never synced: as after a power cut, they count
+    /// as never written, and the next opening leaves them out.
+    pub frames_discarded: u64,
     /// Whether the last process that had the store open has not closed it: the next opening reads the log. Not
     /// known when the manifest is damaged.
     pub needs_recovery: bool,
@@ -45,6 +48,9 @@ impl fmt::Display for Verification {
         }
         if self.log_records > 0 {
             writeln!(f, "log: {} records", self.log_records)?;
+        }
+        if self.frames_discarded > 0 {
+            writeln!(f, "log: {} frames behind a gap, to be left out", self.frames_discarded)?;
         }
         for damage in &self.damages {
             writeln!(f, "{damage}")?;
@@ -134,7 +140,10 @@ impl Verification {
             return Ok(());
         }
         match wal::recover(storage, extent, &mut |_| {}, &mut |_, _| {}, &mut |_, _| {}) {
-            Ok(recovered) => self.log_records = recovered.records,
+            Ok(recovered) => {
+                self.log_records = recovered.records;
+                self.frames_discarded = recovered.discarded_frames;
+            }
             Err(error) => {
                 self.damages.push(error);
                 self.search_log(storage, extent)?;
