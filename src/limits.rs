@@ -68,12 +68,13 @@ pub(crate) const FROZEN_MAX: usize = 2;
 /// longer.
 pub(crate) const FROZEN_MAX_WINDOWED: usize = 16;
 
-/// Frozen tables that a view may list: a batch keeps one candidate bit for each.
-pub(crate) const FROZEN_LIMIT: usize = 32;
+/// Frozen tables and generations that a view may list: a batch keeps one candidate bit for each.
+pub(crate) const FROZEN_LIMIT: usize = 64;
 
 /// Frozen tables from which on no other table is made active: the closing one and one that is being merged
 /// may still join them.
-pub(crate) const FROZEN_ROTATE_MAX: usize = FROZEN_LIMIT - 2;
+pub(crate) const FROZEN_ROTATE_MAX: usize = 30;
+const _: () = assert!(FROZEN_ROTATE_MAX + 2 <= FROZEN_LIMIT);
 
 /// Bits a key in a Bloom filter.
 pub(crate) const FILTER_BITS_PER_KEY: u32 = 12;
@@ -157,3 +158,12 @@ pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 
 /// Damaged places that are named one by one, in one file or one log; more are counted.
 pub(crate) const DAMAGES_MAX: usize = 100;
+
+/// Sealed generations above which the two cheapest neighbours are fused.
+pub(crate) const GENERATIONS_MAX: usize = 4;
+
+/// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them longer.
+pub(crate) const GENERATIONS_MAX_WINDOWED: usize = 16;
+
+/// IDs that one step of a fusion copies: about a millisecond.
+pub(crate) const IDS_PER_STEP: u64 = 1 << 14;

@@ -17,6 +17,11 @@ use crate::limits::STRIPES;
 pub(crate) struct Counter(StdAtomicU64);
 
 impl Counter {
+    /// A count that begins with `value`.
+    pub(crate) fn starting_at(value: u64) -> Counter {
+        Counter(StdAtomicU64::new(value))
+    }
+
     /// Adds and returns the new value.
     #[inline]
     pub(crate) fn add(&self, amount: u64) -> u64 {

@@ -83,6 +83,7 @@ impl Span {
         self.window
     }
 
+    #[inline]
     pub(crate) fn is_forever(&self) -> bool {
         self.window == Window::Forever
     }

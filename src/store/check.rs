@@ -37,6 +37,7 @@ impl Engine {
     /// The same for a caller that acknowledges many at once.
     #[inline]
     pub(crate) fn decide(&self, key: Fingerprint, moment: Moment) -> Result<Verdict> {
+        self.views.prefetch(key);
         self.run(
             moment,
             |view, recorded| view.check(key, moment, None, recorded),
@@ -46,6 +47,7 @@ impl Engine {
 
     /// Whether an ID is seen and live; records nothing.
     pub(crate) fn contains(&self, key: Fingerprint, moment: Moment) -> Result<bool> {
+        self.views.prefetch(key);
         let is_seen = self.is_seen(key, moment)?;
         self.acknowledge()?;
         Ok(is_seen)
@@ -93,7 +95,7 @@ impl View {
         };
         let fact = match active {
             Fact::None if self.is_single() => Fact::None,
-            Fact::None => self.older_fact(key, candidates.unwrap_or_else(|| self.screen(key)))?,
+            Fact::None => self.older_fact(key, candidates)?,
             known => known,
         };
         match fact {

@@ -13,6 +13,7 @@ mod engine;
 mod evidence;
 mod explain;
 mod fact;
+mod fuse;
 mod growth;
 mod held;
 mod ledger;
@@ -463,6 +464,8 @@ impl Store {
             generations: view.sealed.len(),
             generation_bytes: view.sealed.iter().map(|sealed| sealed.generation().file_bytes()).sum(),
             seals: counters.seals.get(),
+            compactions: counters.compactions.get(),
+            compacted_bytes: counters.compacted_bytes.get(),
             records_replayed: counters.records_replayed.get(),
             log_bytes: log.bytes_written,
             log_writes: log.frames,

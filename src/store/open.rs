@@ -17,7 +17,9 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::fingerprint::{Hasher, Secret};
 use crate::generation::{Access, Generation};
-use crate::limits::{CLOCK_JUMP_MS, LOG_SEGMENTS_READY_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT};
+use crate::limits::{
+    CLOCK_JUMP_MS, FROZEN_ROTATE_MAX, LOG_SEGMENTS_READY_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT,
+};
 use crate::manifest::{Manifest, read_secret, write_secret};
 use crate::options::{Durability, FileAccess, Options, Window};
 use crate::storage::names::{LOCK, Name};
@@ -215,6 +217,9 @@ fn access(access: FileAccess) -> Access {
 
 fn open_generations(storage: &dyn Storage, manifest: &Manifest, options: &Options) -> Result<Vec<Sealed>> {
     let open = |named| Generation::open(storage, named, manifest.store_id, access(options.access));
+    if manifest.generations.len() > FROZEN_ROTATE_MAX {
+        return Err(Error::Uneven { tables: manifest.generations.len() });
+    }
     let mut sealed = Vec::with_capacity(manifest.generations.len());
     for named in &manifest.generations {
         let generation = open(named)?;

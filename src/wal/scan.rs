@@ -43,7 +43,7 @@ impl Source {
 }
 
 /// What a scan comes upon.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Found<'b> {
     Frame {
         frame: Frame<'b>,
