@@ -149,11 +149,17 @@ pub(crate) const SEGMENTS_UNSYNCED_MAX: usize = 2;
 /// Bytes of a segment that recovery holds in memory.
 pub(crate) const RECOVERY_WINDOW_BYTES: u64 = 4 << 20;
 
+/// Bytes before the first line of a generation.
+pub(crate) const GENERATION_HEADER_BYTES: u64 = 4096;
+
 /// Bytes of a generation that are written or read at once.
 pub(crate) const GENERATION_BLOCK_BYTES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
 
 /// Largest manifest in bytes.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+
+/// Damaged places that are named one by one, in one file or one log; more are counted.
+pub(crate) const DAMAGES_MAX: usize = 100;
 
 /// Sealed generations above which the two cheapest neighbours are fused.
 pub(crate) const GENERATIONS_MAX: usize = 4;

@@ -58,6 +58,7 @@ mod filter;
 mod header;
 mod line;
 mod reader;
+mod salvage;
 mod scan;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -67,6 +68,7 @@ mod writer;
 
 pub(crate) use self::file::Access;
 pub(crate) use self::reader::Generation;
+pub(crate) use self::salvage::{Labelled, Survivors, read_label};
 pub(crate) use self::writer::{GenerationWriter, Spec};
 
 use crate::codec::checksum;

@@ -157,7 +157,7 @@ fn create(storage: &dyn Storage, options: &Options) -> Result<(Manifest, Secret)
     Ok((manifest, secret))
 }
 
-fn random_id() -> Result<u64> {
+pub(super) fn random_id() -> Result<u64> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|cause| Error::System {
         operation: "drawing a random store number",
@@ -167,7 +167,7 @@ fn random_id() -> Result<u64> {
 }
 
 /// Refuses options that the store was not created with.
-fn compare(manifest: &Manifest, hasher: &Hasher, options: &Options) -> Result<()> {
+pub(super) fn compare(manifest: &Manifest, hasher: &Hasher, options: &Options) -> Result<()> {
     if let Some(hash) = options.hash
         && hash != manifest.hash
     {
@@ -189,12 +189,12 @@ fn compare(manifest: &Manifest, hasher: &Hasher, options: &Options) -> Result<()
     }
 }
 
-fn mismatch(name: &'static str, stored: impl fmt::Debug, given: impl fmt::Debug) -> Error {
+pub(super) fn mismatch(name: &'static str, stored: impl fmt::Debug, given: impl fmt::Debug) -> Error {
     Error::Mismatch { name, stored: format!("{stored:?}"), given: format!("{given:?}") }
 }
 
 #[cold]
-fn no_secret() -> Error {
+pub(super) fn no_secret() -> Error {
     Error::Mismatch {
         name: "secret",
         stored: "one that its owner keeps".to_owned(),
@@ -202,7 +202,7 @@ fn no_secret() -> Error {
     }
 }
 
-fn refused_lock(storage: &dyn Storage, error: std::io::Error) -> Error {
+pub(super) fn refused_lock(storage: &dyn Storage, error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::WouldBlock => Error::Locked { place: format!("{} ({error})", storage.place()) },
         _ => failed("locking", LOCK)(error),

@@ -126,7 +126,7 @@ impl View {
     }
 
     /// What the tables behind the active one know of a key, without closing it: for calls that only read.
-    pub(crate) fn older_fact_read(&self, key: Fingerprint) -> Result<Fact, Retry> {
+    pub(crate) fn older_fact_read(&self, key: Fingerprint, candidates: u64) -> Result<Fact, Retry> {
         if let Some(closing) = &self.closing
             && let Probe::Hit(cell) = closing.table.find(key)
         {
@@ -135,7 +135,7 @@ impl View {
                 return Ok(fact);
             }
         }
-        self.frozen_fact(key, self.screen(key))
+        self.frozen_fact(key, candidates)
     }
 
     /// Newest first, the first fact found answers.

@@ -8,6 +8,7 @@
 //! - `log`: one caller writes and syncs for all that wait.
 //! - `scan`: every whole frame of a segment, and whether there is anything else.
 //! - `recover`: what is read back, and which damage is no damage.
+//! - `salvage`: what still reads of a log that recovery refuses.
 
 mod fault;
 mod frame;
@@ -18,6 +19,7 @@ mod memory;
 mod models;
 mod queue;
 mod recover;
+mod salvage;
 mod scan;
 mod segment;
 #[cfg(test)]
@@ -29,5 +31,6 @@ pub(crate) use self::{
     frame::Record,
     log::{Log, LogStats, Session},
     recover::{Cut, Extent, Recovered, recover},
+    salvage::{read_store_id, salvage, segments},
     writer::Setup,
 };

@@ -45,7 +45,7 @@ pub(super) const HEADER_BYTES: u64 = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fs-log-s");
 const VERSION: u64 = 1;
-const FIELDS_BYTES: usize = 64;
+pub(super) const FIELDS_BYTES: usize = 64;
 const FIRST_OFFSET: u64 = 512;
 const FIRST_BYTES: usize = 16;
 const NAME_PREFIX: &str = "log-";
@@ -124,7 +124,7 @@ impl Header {
         Ok(header)
     }
 
-    fn decode(bytes: &[u8; FIELDS_BYTES], name: &str) -> Result<Header> {
+    pub(super) fn decode(bytes: &[u8; FIELDS_BYTES], name: &str) -> Result<Header> {
         let mut reader = Reader::new(bytes);
         let mut word = || reader.u64().expect("the header has eight words");
         let (magic, version) = (word(), word());
