@@ -8,6 +8,10 @@
 
 #[path = "crash/check.rs"]
 mod check;
+#[path = "crash/damage.rs"]
+mod damage;
+#[path = "crash/faults.rs"]
+mod faults;
 #[path = "crash/model.rs"]
 mod model;
 #[path = "crash/power.rs"]
@@ -16,6 +20,8 @@ mod power;
 mod random;
 #[path = "crash/regressions.rs"]
 mod regressions;
+#[path = "crash/script.rs"]
+mod script;
 #[path = "crash/setup.rs"]
 mod setup;
 #[path = "crash/workload.rs"]
