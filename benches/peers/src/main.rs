@@ -27,6 +27,7 @@ use std::process::ExitCode;
 use args::{Args, HELP, Task};
 use child::Setting;
 use peer::Outcome;
+use rustix::process::Signal;
 
 fn main() -> ExitCode {
     match run() {
@@ -70,5 +71,7 @@ fn one(args: &Args, name: &str) -> Outcome<String> {
     let dir = args.dir.as_ref().ok_or("--one needs --dir, an empty folder")?;
     let setting = Setting { segments: args.rounds, cache_bytes: args.cache_mib << 20, limit: args.limit };
     let case = args.cases()[0];
+    // Whoever ends the parent means the child as well.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     Ok(serde_json::to_string(&child::run(entry, case, &setting, dir)?)?)
 }

@@ -104,6 +104,7 @@ pub(crate) enum Needs {
     /// A program in one of the folders of `PATH`.
     Program(&'static str),
     /// A feature of this package, with which it was not built.
+    #[cfg_attr(feature = "rocksdb", expect(dead_code, reason = "it was built with all features there are"))]
     Feature(&'static str),
 }
 

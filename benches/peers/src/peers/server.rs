@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::peer::Outcome;
+use crate::peer::{Outcome, is_installed};
 
 /// How long a server may take until it listens, loading what it kept included.
 const START_MAX: Duration = Duration::from_secs(600);
@@ -25,7 +25,7 @@ impl Server {
     /// beside the socket.
     pub(super) fn start(program: &str, arguments: &[&str], dir: &Path, socket: &Path) -> Outcome<Self> {
         let printed = File::create(dir.join("printed"))?;
-        let process = Command::new(program)
+        let process = dying_with_parent(program)
             .args(arguments)
             .current_dir(dir)
             .stdin(Stdio::null())
@@ -65,6 +65,17 @@ impl Server {
         self.process.wait()?;
         Ok(())
     }
+}
+
+/// A command that ends when this process does, however that happens, if `setpriv` (of util-linux) is there to ask
+/// for it. It becomes the program, so the process ID is the same.
+fn dying_with_parent(program: &str) -> Command {
+    if !is_installed("setpriv") {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", program]);
+    command
 }
 
 impl Drop for Server {
