@@ -53,6 +53,15 @@ pub enum Event {
         /// Its length.
         bytes: u64,
     },
+    /// Two files became one.
+    GenerationsFused {
+        /// The new generation's file.
+        file: String,
+        /// IDs in it.
+        ids: u64,
+        /// Its length.
+        bytes: u64,
+    },
     /// A file in which everything was over was removed.
     GenerationExpired {
         /// The generation's file.
@@ -70,6 +79,12 @@ pub enum Event {
     ClockAhead {
         /// By how many milliseconds.
         ahead_ms: u64,
+    },
+    /// A file turned out to be damaged while it was read in the background. Nothing was changed; look-ups that
+    /// meet the damage are told.
+    Damaged {
+        /// What was found.
+        cause: Error,
     },
     /// A write, sync, rename or removal has failed: the store takes no more writes (G6).
     Poisoned {
@@ -95,11 +110,15 @@ impl fmt::Display for Event {
             Event::GenerationSealed { file, ids, bytes } => {
                 write!(f, "{file}: sealed, {ids} IDs in {bytes} bytes")
             }
+            Event::GenerationsFused { file, ids, bytes } => {
+                write!(f, "{file}: fused from two, {ids} IDs in {bytes} bytes")
+            }
             Event::GenerationExpired { file, ids } => write!(f, "{file}: over, {ids} IDs dropped"),
             Event::ClockBehind { behind_ms } => {
                 write!(f, "the clock is {behind_ms} ms behind the store's: time goes on from the store's")
             }
             Event::ClockAhead { ahead_ms } => write!(f, "the clock is {ahead_ms} ms ahead of the store's"),
+            Event::Damaged { cause } => write!(f, "damage: {cause}"),
             Event::Poisoned { cause } => write!(f, "poisoned: {cause}"),
         }
     }

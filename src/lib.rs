@@ -182,7 +182,7 @@ pub use fingerprint::{Fingerprint, Hash, Secret};
 pub use lease::Token;
 pub use options::{Durability, FileAccess, Maintenance, Options, WhenFull, Window};
 pub use stats::Stats;
-pub use store::{Claim, ClaimBatch, Explanation, Known, Lease, Progress, Store};
+pub use store::{Claim, ClaimBatch, Explanation, Known, Lease, Progress, Salvage, Store, Verification};
 pub use verdict::Verdict;
 
 /// Parts of the engine for the benches of this repository; no part of the public interface.

@@ -68,12 +68,13 @@ pub(crate) const FROZEN_MAX: usize = 2;
 /// longer.
 pub(crate) const FROZEN_MAX_WINDOWED: usize = 16;
 
-/// Frozen tables that a view may list: a batch keeps one candidate bit for each.
-pub(crate) const FROZEN_LIMIT: usize = 32;
+/// Frozen tables and generations that a view may list: a batch keeps one candidate bit for each.
+pub(crate) const FROZEN_LIMIT: usize = 64;
 
 /// Frozen tables from which on no other table is made active: the closing one and one that is being merged
 /// may still join them.
-pub(crate) const FROZEN_ROTATE_MAX: usize = FROZEN_LIMIT - 2;
+pub(crate) const FROZEN_ROTATE_MAX: usize = 30;
+const _: () = assert!(FROZEN_ROTATE_MAX + 2 <= FROZEN_LIMIT);
 
 /// Bits a key in a Bloom filter.
 pub(crate) const FILTER_BITS_PER_KEY: u32 = 12;
@@ -118,9 +119,6 @@ pub(crate) const CURSOR_NAME_BYTES_MAX: usize = 200;
 /// Bytes of a record in the log.
 pub(crate) const RECORD_BYTES: u64 = 24;
 
-/// Log segments that are made ready at once when many IDs are expected.
-pub(crate) const LOG_SEGMENTS_READY_MAX: u64 = 4;
-
 /// Milliseconds by which the wall clock may have gone on since a store was last open before that is told: a
 /// month.
 pub(crate) const CLOCK_JUMP_MS: u64 = 30 * 86_400_000;
@@ -134,7 +132,12 @@ pub(crate) const LOG_CELL_RECORDS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Longest frame of the log: room for all of the queue, or for 43,000 commits at once.
 pub(crate) const FRAME_BYTES_MAX: u64 = 1 << 20;
 
-/// Length of a log segment without an option: 2.8 million records.
+/// Length of the first log segment that a process makes where few IDs are expected: 175,000 records. It has
+/// room for the longest frame.
+pub(crate) const SEGMENT_BYTES_FIRST: u64 = 4 << 20;
+const _: () = assert!(SEGMENT_BYTES_FIRST > 2 * FRAME_BYTES_MAX);
+
+/// Length of the longest log segment without an option: 2.8 million records.
 pub(crate) const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
 
 /// Longest segment of the log; a longer one is not read.
@@ -146,8 +149,23 @@ pub(crate) const SEGMENTS_UNSYNCED_MAX: usize = 2;
 /// Bytes of a segment that recovery holds in memory.
 pub(crate) const RECOVERY_WINDOW_BYTES: u64 = 4 << 20;
 
+/// Bytes before the first line of a generation.
+pub(crate) const GENERATION_HEADER_BYTES: u64 = 4096;
+
 /// Bytes of a generation that are written or read at once.
 pub(crate) const GENERATION_BLOCK_BYTES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
 
 /// Largest manifest in bytes.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+
+/// Damaged places that are named one by one, in one file or one log; more are counted.
+pub(crate) const DAMAGES_MAX: usize = 100;
+
+/// Sealed generations above which the two cheapest neighbours are fused.
+pub(crate) const GENERATIONS_MAX: usize = 4;
+
+/// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them longer.
+pub(crate) const GENERATIONS_MAX_WINDOWED: usize = 16;
+
+/// IDs that one step of a fusion copies: about a millisecond.
+pub(crate) const IDS_PER_STEP: u64 = 1 << 14;

@@ -24,6 +24,10 @@ pub struct Stats {
     pub generation_bytes: u64,
     /// Times that a table was sealed.
     pub seals: u64,
+    /// Times that two generations were fused into one.
+    pub compactions: u64,
+    /// Bytes that were written for that.
+    pub compacted_bytes: u64,
     /// Records that were read back from the log when the store was opened.
     pub records_replayed: u64,
     /// Bytes written to the log since the store was opened.

@@ -17,6 +17,11 @@ use crate::limits::STRIPES;
 pub(crate) struct Counter(StdAtomicU64);
 
 impl Counter {
+    /// A count that begins with `value`.
+    pub(crate) fn starting_at(value: u64) -> Counter {
+        Counter(StdAtomicU64::new(value))
+    }
+
     /// Adds and returns the new value.
     #[inline]
     pub(crate) fn add(&self, amount: u64) -> u64 {
@@ -217,6 +222,11 @@ mod std_side {
         pub(crate) fn is_finished(&self) -> bool {
             self.handle.is_finished()
         }
+
+        /// Whether the caller is that thread.
+        pub(crate) fn is_current(&self) -> bool {
+            self.thread.id() == std::thread::current().id()
+        }
     }
 
     /// Lets other threads run: a yield for the first rounds of a wait, then short sleeps.
@@ -327,6 +337,10 @@ mod loom_side {
 
         pub(crate) fn is_finished(&self) -> bool {
             true
+        }
+
+        pub(crate) fn is_current(&self) -> bool {
+            false
         }
     }
 

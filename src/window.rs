@@ -78,6 +78,12 @@ impl Span {
         self.ttl_ms_max
     }
 
+    /// The window as it was asked for.
+    pub(crate) fn window(&self) -> Window {
+        self.window
+    }
+
+    #[inline]
     pub(crate) fn is_forever(&self) -> bool {
         self.window == Window::Forever
     }

@@ -47,6 +47,17 @@ fn ids_are_duplicates_after_close_and_after_drop() {
     }
 }
 
+/// The maintenance thread held the store for another half second (it was making a log segment ready), and
+/// who opened the directory again at once was told that somebody else had it open.
+#[test]
+fn store_that_was_dropped_can_be_opened_at_once() {
+    let dir = Scratch::new("at-once");
+    for _ in 0..10 {
+        let store = Store::open_with(&dir.0, Options::new().expect(3_000_000)).unwrap();
+        let _ = store.check("a").unwrap();
+    }
+}
+
 #[test]
 fn many_ids_through_rotations() {
     let dir = Scratch::new("many");

@@ -3,6 +3,7 @@
 //! | code | when |
 //! | --- | --- |
 //! | 0 | everything was read and written, or whoever reads the output has closed it |
+//! | 1 | the answer is no: an ID is not seen, a store is damaged, a part of it could not be saved |
 //! | 2 | anything else; one sentence on stderr says what, and what to do |
 //!
 //! No other file of the tool names an exit code or writes an error.
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use super::flags::Topic;
 use super::summary::mebibytes;
 
+const NEGATIVE: u8 = 1;
 const FAILED: u8 = 2;
 
 /// Why a run ended early.
@@ -30,6 +32,10 @@ pub(super) enum Failure {
     Output(io::Error),
     /// Whoever reads the output wants no more of it: a quiet success.
     OutputClosed,
+    /// The answer was printed, and it is no.
+    Negative,
+    /// There is no store where one was said to be.
+    NoStore { place: String },
     /// The store refused.
     Store(firstseen::Error),
     /// The thread that reads the input could not be started, or died.
@@ -37,11 +43,6 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// A refusal of the flags or operands of `filter`.
-    pub(super) fn usage(reason: String) -> Self {
-        Self::Usage { reason, help: Topic::Filter }
-    }
-
     /// A write that failed; a closed pipe is told apart.
     pub(super) fn write(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe { Self::OutputClosed } else { Self::Output(error) }
@@ -53,7 +54,11 @@ impl Failure {
             Self::NothingAsked { .. } => "no command was given; see 'firstseen --help'".to_string(),
             Self::OutputClosed => "whoever read the output has closed it".to_string(),
             Self::Usage { reason, help: Topic::Tool } => format!("{reason}; see 'firstseen --help'"),
-            Self::Usage { reason, help: Topic::Filter } => format!("{reason}; see 'firstseen filter --help'"),
+            Self::Usage { reason, help } => format!("{reason}; see 'firstseen {} --help'", help.word()),
+            Self::Negative => "the answer is no".to_string(),
+            Self::NoStore { place } => {
+                format!("there is no store in {place}; 'firstseen filter --store {place}' makes one")
+            }
             Self::Input { name, reason } => format!("{name}: {reason}"),
             Self::LineTooLong { name, line, bytes_max } => {
                 format!(
@@ -79,8 +84,18 @@ fn store_sentence(error: &firstseen::Error) -> String {
             "memory_budget" => format!("--memory: {reason}"),
             "expect" => format!("--expect: {reason}"),
             "window" => format!("--window: {reason}"),
+            "hash" => format!("--hash: {reason}"),
+            "durability" => format!("--durability: {reason}"),
+            "salvage" => reason.clone(),
             name => format!("{name}: {reason}"),
         },
+        firstseen::Error::Mismatch { name: "secret", .. } => {
+            "the store's file SECRET is missing, or is another store's: nothing can be found without it"
+                .to_string()
+        }
+        firstseen::Error::Mismatch { name: "window", stored, given } => {
+            format!("--window: the store was created with {stored}, which {given} can't replace")
+        }
         other => other.to_string(),
     }
 }
@@ -91,6 +106,7 @@ fn store_sentence(error: &firstseen::Error) -> String {
 pub(super) fn report(outcome: Result<(), Failure>) -> ExitCode {
     let text = match outcome {
         Ok(()) | Err(Failure::OutputClosed) => return ExitCode::SUCCESS,
+        Err(Failure::Negative) => return ExitCode::from(NEGATIVE),
         Err(Failure::NothingAsked { help }) => help,
         Err(failure) => format!("firstseen: {}\n", failure.sentence()),
     };

@@ -15,8 +15,10 @@
 //! soon as one read has filled it, so what was typed is answered before the next read blocks.
 
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use firstseen::{Clock, Store, Verdict};
 
@@ -25,6 +27,9 @@ use super::blocks::Blocks;
 use super::exit::Failure;
 use super::forecast;
 use super::input::Input;
+use super::open::open;
+use super::output::Output;
+use super::recorded::Recorder;
 use super::settings::{Format, Settings};
 use super::summary::{self, Counts};
 
@@ -40,6 +45,9 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     for input in &settings.inputs {
         input.probe()?;
     }
+    if let Some(place) = settings.place.clone() {
+        return run_recorded(settings, &place);
+    }
     let clock = Clock::system();
     let started = clock.now();
     let bytes = settings.inputs.iter().map(Input::bytes).sum::<Option<u64>>().filter(|_| settings.forecasts);
@@ -49,50 +57,104 @@ pub(super) fn run(settings: Settings) -> Result<(), Failure> {
     let expected = bytes.and_then(|bytes| forecast::expected(bytes, first.iter()));
     let options = expected.map_or(settings.options.clone(), |ids| settings.options.clone().expect(ids));
     let store = Store::in_memory(options).map_err(Failure::Store)?;
-    let sieve =
-        Sieve { store: &store, format: settings.format, verdicts: Vec::new(), counts: Counts::default() };
-    let first = is_begun.then_some(first);
-    let counts = pass_on(first, blocks, sieve, &mut io::stdout().lock())?;
+    let sieve = Sieve {
+        store: &store,
+        format: settings.format,
+        output: io::stdout().lock(),
+        verdicts: Vec::new(),
+        counts: Counts::default(),
+    };
+    let counts = pass_on(is_begun.then_some(first), blocks, sieve)?;
     summary::print(settings.report, &counts, &store.stats(), clock.now().saturating_since(started));
     Ok(())
 }
 
+/// The same with a store on disk, which is opened before anything is read: it may be open elsewhere.
+fn run_recorded(settings: Settings, place: &Path) -> Result<(), Failure> {
+    let clock = Clock::system();
+    let started = clock.now();
+    let Settings { inputs, format, options, report, syncs, quiet, .. } = settings;
+    let store = open(place, options, quiet)?;
+    let outcome = Output::open(format.terminator, syncs, quiet).and_then(|output| {
+        let mut blocks = Blocks::new(inputs, format);
+        let mut first = Block::default();
+        let is_begun = blocks.fill(&mut first)?;
+        pass_on(is_begun.then_some(first), blocks, Recorder::new(&store, format, output))
+    });
+    if let Ok(counts) = &outcome {
+        summary::print(report, counts, &store.stats(), clock.now().saturating_since(started));
+    }
+    match (outcome, store.close()) {
+        // What stopped the run says more than what that did to the store.
+        (Err(failure), _) => Err(failure),
+        (Ok(_), closed) => closed.map_err(Failure::Store),
+    }
+}
+
+/// What decides about whole blocks and writes what is new in them.
+pub(super) trait Sift {
+    fn store(&self) -> &Store;
+    fn format(&self) -> Format;
+    fn counts(&self) -> Counts;
+
+    /// Writes what is new in a block.
+    fn pass(&mut self, block: &mut Block) -> Result<(), Failure>;
+
+    /// Does what can be done without another block; when to ask again, if there is anything left.
+    fn settle(&mut self) -> Result<Option<Duration>, Failure> {
+        Ok(None)
+    }
+
+    /// Does what is left when there is no more input.
+    fn finish(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
 /// Passes on the first block, and all that follow it; there are none if there is no first one.
-fn pass_on(
-    first: Option<Block>,
-    blocks: Blocks,
-    mut sieve: Sieve<'_>,
-    output: &mut impl Write,
-) -> Result<Counts, Failure> {
-    let Some(mut first) = first else { return Ok(sieve.counts) };
-    sieve.pass(&mut first, output)?;
+fn pass_on(first: Option<Block>, blocks: Blocks, mut sift: impl Sift) -> Result<Counts, Failure> {
+    let Some(mut first) = first else { return Ok(sift.counts()) };
+    sift.pass(&mut first)?;
     let (filled_sender, filled) = channel();
     let (emptied, emptied_receiver) = channel();
     for _ in 0..BLOCKS {
         // The receiver is at hand, so the channel is open.
         let _ = emptied.send(Block::default());
     }
-    let reader = start_reader(blocks, &sieve, emptied_receiver, filled_sender)?;
-    for mut block in filled {
-        sieve.pass(&mut block, output)?;
+    let reader = start_reader(blocks, &sift, emptied_receiver, filled_sender)?;
+    while let Some(mut block) = next_block(&filled, &mut sift)? {
+        sift.pass(&mut block)?;
         // Refused only when the reader has ended: the block is not needed any more.
         let _ = emptied.send(block);
     }
+    sift.finish()?;
     // A reader that died has closed the channel too: only its own word says that the input was read to its
     // end.
     match reader.join() {
-        Ok(outcome) => outcome.map(|()| sieve.counts),
+        Ok(outcome) => outcome.map(|()| sift.counts()),
         Err(_) => Err(Failure::Reader("it panicked".to_string())),
     }
 }
 
+/// The next block; `None` at the end.
+fn next_block(filled: &Receiver<Block>, sift: &mut impl Sift) -> Result<Option<Block>, Failure> {
+    while let Some(pause) = sift.settle()? {
+        match filled.recv_timeout(pause) {
+            Ok(block) => return Ok(Some(block)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+    }
+    Ok(filled.recv().ok())
+}
+
 fn start_reader(
     mut blocks: Blocks,
-    sieve: &Sieve<'_>,
+    sift: &impl Sift,
     emptied: Receiver<Block>,
     filled: Sender<Block>,
 ) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
-    let (store, format) = (sieve.store.clone(), sieve.format);
+    let (store, format) = (sift.store().clone(), sift.format());
     let read = move || {
         let mut spare = None;
         // Either channel ends when the writer has given up, and then says why itself.
@@ -118,16 +180,29 @@ fn start_reader(
 }
 
 /// Asks the store about whole blocks and writes what is new in them.
-struct Sieve<'a> {
+struct Sieve<'a, W> {
     store: &'a Store,
     format: Format,
+    output: W,
     /// Reused from block to block.
     verdicts: Vec<Verdict>,
     counts: Counts,
 }
 
-impl Sieve<'_> {
-    fn pass(&mut self, block: &mut Block, output: &mut impl Write) -> Result<(), Failure> {
+impl<W: Write> Sift for Sieve<'_, W> {
+    fn store(&self) -> &Store {
+        self.store
+    }
+
+    fn format(&self) -> Format {
+        self.format
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn pass(&mut self, block: &mut Block) -> Result<(), Failure> {
         block.fingerprint_records(self.store, self.format).map_err(Failure::Store)?;
         let records = block.records();
         self.verdicts.resize(self.verdicts.len().max(records), Verdict::Duplicate);
@@ -144,7 +219,7 @@ impl Sieve<'_> {
         self.counts.first_seen += verdicts.iter().filter(|verdict| is_new(**verdict)).count() as u64;
         let kept = block.keep(verdicts.iter().map(|verdict| is_new(*verdict)));
         self.counts.bytes_written += kept.len() as u64;
-        write(output, kept)?;
+        write(&mut self.output, kept)?;
         outcome.map_err(Failure::Store)
     }
 }

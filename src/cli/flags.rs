@@ -1,16 +1,25 @@
-//! The flags of `filter`, in one table.
+//! The flags of all commands, in tables.
 //!
-//! The parser, the help text and the suggestions for a mistyped flag all read this table, so none of them can
-//! forget one.
+//! The parser, the help text and the suggestions for a mistyped flag all read these tables, so none of them
+//! can forget one.
 
-/// What a help text is about.
+/// What a help text is about: the tool, or one command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Topic {
     Tool,
     Filter,
+    Stats,
+    Get,
+    Forget,
+    Verify,
+    Salvage,
 }
 
-/// One flag of `filter`, as the parser and the help need it.
+/// Every command but `help`.
+pub(super) const COMMANDS: [Topic; 6] =
+    [Topic::Filter, Topic::Stats, Topic::Get, Topic::Forget, Topic::Verify, Topic::Salvage];
+
+/// One flag, as the parser and the help need it.
 #[derive(Debug)]
 pub(super) struct Flag {
     pub(super) id: FlagId,
@@ -22,7 +31,7 @@ pub(super) struct Flag {
     pub(super) help: &'static [&'static str],
 }
 
-/// Which flag of `filter`.
+/// Which flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FlagId {
     Null,
@@ -32,16 +41,46 @@ pub(super) enum FlagId {
     Memory,
     WhenFull,
     Window,
+    Sliding,
     Hash,
+    Store,
+    Durability,
     Stats,
     JsonStats,
     Quiet,
+    Json,
+    Explain,
     Help,
     Version,
 }
 
-/// Every flag of `filter`, in the order of the help.
-pub(super) const FILTER_FLAGS: &[Flag] = &[
+impl Topic {
+    /// The word on the command line; nothing for the tool itself.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Topic::Tool => "",
+            Topic::Filter => "filter",
+            Topic::Stats => "stats",
+            Topic::Get => "get",
+            Topic::Forget => "forget",
+            Topic::Verify => "verify",
+            Topic::Salvage => "salvage",
+        }
+    }
+
+    /// Its flags, in the order of the help.
+    pub(super) const fn flags(self) -> &'static [Flag] {
+        match self {
+            Topic::Tool => &[],
+            Topic::Filter => FILTER_FLAGS,
+            Topic::Stats | Topic::Verify | Topic::Forget => &[JSON, HELP, VERSION],
+            Topic::Get => &[EXPLAIN, JSON, HELP, VERSION],
+            Topic::Salvage => &[SALVAGE_WINDOW, SLIDING, SALVAGE_HASH, JSON, HELP, VERSION],
+        }
+    }
+}
+
+const FILTER_FLAGS: &[Flag] = &[
     Flag {
         id: FlagId::Null,
         long: "null",
@@ -67,6 +106,24 @@ pub(super) const FILTER_FLAGS: &[Flag] = &[
         help: &[
             "a longer line is an error that names file and line",
             "[default: none; the longest line must fit in memory]",
+        ],
+    },
+    Flag {
+        id: FlagId::Store,
+        long: "store",
+        short: None,
+        value: Some("DIR"),
+        help: &["remember the lines in DIR from one run to the next"],
+    },
+    Flag {
+        id: FlagId::Durability,
+        long: "durability",
+        short: None,
+        value: Some("WHAT"),
+        help: &[
+            "how soon a printed line is in DIR for good: buffered",
+            "[default] survives a kill, sync also a power cut,",
+            "deferred=TIME may lose that time, none the whole run",
         ],
     },
     Flag {
@@ -100,6 +157,7 @@ pub(super) const FILTER_FLAGS: &[Flag] = &[
         value: Some("TIME"),
         help: &["a line is new again when TIME has passed since it was", "printed [default: never]"],
     },
+    SLIDING,
     Flag {
         id: FlagId::Hash,
         long: "hash",
@@ -128,9 +186,55 @@ pub(super) const FILTER_FLAGS: &[Flag] = &[
         value: None,
         help: &["no summary, also when stderr is a terminal"],
     },
-    Flag { id: FlagId::Help, long: "help", short: Some('h'), value: None, help: &["this text"] },
-    Flag { id: FlagId::Version, long: "version", short: Some('V'), value: None, help: &["the version"] },
+    HELP,
+    VERSION,
 ];
+
+const SLIDING: Flag = Flag {
+    id: FlagId::Sliding,
+    long: "sliding",
+    short: None,
+    value: None,
+    help: &["with --window: each time it comes the line's TIME", "begins anew"],
+};
+
+const SALVAGE_WINDOW: Flag = Flag {
+    id: FlagId::Window,
+    long: "window",
+    short: None,
+    value: Some("TIME"),
+    help: &["the window of the store (or 'forever'), if its", "manifest is lost"],
+};
+
+const SALVAGE_HASH: Flag = Flag {
+    id: FlagId::Hash,
+    long: "hash",
+    short: None,
+    value: Some("KIND"),
+    help: &["the hash of the store (xxh3, keyed or exact), if its", "manifest is lost"],
+};
+
+const EXPLAIN: Flag = Flag {
+    id: FlagId::Explain,
+    long: "explain",
+    short: None,
+    value: None,
+    help: &["also where in the store each ID was looked for"],
+};
+
+const JSON: Flag = Flag {
+    id: FlagId::Json,
+    long: "json",
+    short: None,
+    value: None,
+    help: &["the answer as JSON (one object a line)"],
+};
+
+const HELP: Flag =
+    Flag { id: FlagId::Help, long: "help", short: Some('h'), value: None, help: &["this text"] };
+
+const VERSION: Flag =
+    Flag { id: FlagId::Version, long: "version", short: Some('V'), value: None, help: &["the version"] };
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -138,12 +242,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flag_table_names_each_flag_once() {
-        for (index, flag) in FILTER_FLAGS.iter().enumerate() {
-            for other in &FILTER_FLAGS[index + 1..] {
-                assert_ne!(flag.long, other.long);
-                assert_ne!(flag.id, other.id);
-                assert!(flag.short.is_none() || flag.short != other.short);
+    fn flag_tables_name_each_flag_once() {
+        for topic in COMMANDS {
+            for (index, flag) in topic.flags().iter().enumerate() {
+                for other in &topic.flags()[index + 1..] {
+                    assert_ne!(flag.long, other.long);
+                    assert_ne!(flag.id, other.id);
+                    assert!(flag.short.is_none() || flag.short != other.short);
+                }
             }
         }
     }

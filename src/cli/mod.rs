@@ -6,6 +6,8 @@
 //! | raw flags become checked settings | `settings`, `values` |
 //! | input becomes blocks of whole records | `input`, `blocks`, `block` |
 //! | each block keeps the records not seen before | `filter` |
+//! | with a store: records are recorded when they have arrived | `recorded`, `output`, `open` |
+//! | the other commands, all about one store | `inspect`, `json` |
 //! | figures at the end | `summary` |
 //! | whatever happened becomes a sentence and an exit code | `exit` |
 //!
@@ -19,8 +21,13 @@ mod flags;
 mod forecast;
 mod help;
 mod input;
+mod inspect;
+mod json;
 mod nearest;
+mod open;
+mod output;
 mod parse;
+mod recorded;
 mod settings;
 mod summary;
 mod values;
@@ -42,6 +49,7 @@ fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure
         Command::Nothing => Err(Failure::NothingAsked { help: help::text(Topic::Tool) }),
         Command::Help(topic) => help::print(topic),
         Command::Version => help::print_version(),
-        Command::Filter(raw) => filter::run(settings::check(raw)?),
+        Command::Run(Topic::Filter, raw) => filter::run(settings::check(raw)?),
+        Command::Run(topic, raw) => inspect::run(topic, raw),
     }
 }

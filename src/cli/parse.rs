@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use lexopt::Arg;
 
 use super::exit::Failure;
-use super::flags::{FILTER_FLAGS, Flag, FlagId, Topic};
+use super::flags::{COMMANDS, Flag, FlagId, Topic};
 use super::nearest::nearest;
 
 /// What was asked for.
@@ -14,47 +14,54 @@ pub(super) enum Command {
     Nothing,
     Help(Topic),
     Version,
-    Filter(RawFilter),
+    /// One of the commands, with what was typed behind it.
+    Run(Topic, Raw),
 }
 
-/// The flags of `filter` as typed; of a flag given twice the last one counts.
+/// Flags and operands of a command as typed; of a flag given twice the last one counts.
 #[derive(Debug, Default)]
-pub(super) struct RawFilter {
-    pub(super) files: Vec<OsString>,
+pub(super) struct Raw {
+    pub(super) operands: Vec<OsString>,
     pub(super) null: bool,
     pub(super) crlf: bool,
+    pub(super) sliding: bool,
     pub(super) stats: bool,
     pub(super) json_stats: bool,
     pub(super) quiet: bool,
+    pub(super) json: bool,
+    pub(super) explain: bool,
     pub(super) line_max: Option<OsString>,
     pub(super) expect: Option<OsString>,
     pub(super) memory: Option<OsString>,
     pub(super) when_full: Option<OsString>,
     pub(super) window: Option<OsString>,
     pub(super) hash: Option<OsString>,
+    pub(super) store: Option<OsString>,
+    pub(super) durability: Option<OsString>,
 }
-
-const COMMANDS: [&str; 2] = ["filter", "help"];
 
 /// Reads the command line; `arguments` start with the program's name.
 pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Failure> {
     let mut parser = lexopt::Parser::from_iter(arguments);
+    let malformed = |error| malformed(Topic::Tool, error);
     match parser.next().map_err(malformed)? {
         None => Ok(Command::Nothing),
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(Topic::Tool)),
         Some(Arg::Short('V') | Arg::Long("version")) => Ok(Command::Version),
-        Some(Arg::Value(name)) if name == "filter" => parse_filter(&mut parser),
         Some(Arg::Value(name)) if name == "help" => parse_help_topic(&mut parser),
-        Some(Arg::Value(name)) => Err(unknown_command(&name)),
+        Some(Arg::Value(name)) => parse_command(&mut parser, topic_of(&name)?),
         Some(flag) => Err(misplaced_flag(&spelling(&flag))),
     }
 }
 
+fn topic_of(name: &OsString) -> Result<Topic, Failure> {
+    COMMANDS.into_iter().find(|topic| name == topic.word()).ok_or_else(|| unknown_command(name))
+}
+
 fn parse_help_topic(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
-    match parser.next().map_err(malformed)? {
+    match parser.next().map_err(|error| malformed(Topic::Tool, error))? {
         None => Ok(Command::Help(Topic::Tool)),
-        Some(Arg::Value(name)) if name == "filter" => Ok(Command::Help(Topic::Filter)),
-        Some(Arg::Value(name)) => Err(unknown_command(&name)),
+        Some(Arg::Value(name)) => topic_of(&name).map(Command::Help),
         Some(Arg::Short('h') | Arg::Long("help")) => Ok(Command::Help(Topic::Tool)),
         Some(flag) => {
             let reason = format!("'help' takes no flag '{}'", spelling(&flag));
@@ -63,46 +70,53 @@ fn parse_help_topic(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     }
 }
 
-fn parse_filter(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
-    let mut raw = RawFilter::default();
+fn parse_command(parser: &mut lexopt::Parser, topic: Topic) -> Result<Command, Failure> {
+    let mut raw = Raw::default();
+    let flags = topic.flags();
+    let malformed = |error| malformed(topic, error);
     while let Some(argument) = parser.next().map_err(malformed)? {
         let found = match &argument {
-            Arg::Value(file) => {
-                raw.files.push(file.clone());
+            Arg::Value(operand) => {
+                raw.operands.push(operand.clone());
                 continue;
             }
-            Arg::Long(name) => FILTER_FLAGS.iter().find(|flag| flag.long == *name),
-            Arg::Short(letter) => FILTER_FLAGS.iter().find(|flag| flag.short == Some(*letter)),
+            Arg::Long(name) => flags.iter().find(|flag| flag.long == *name),
+            Arg::Short(letter) => flags.iter().find(|flag| flag.short == Some(*letter)),
         };
         let Some(flag) = found else {
-            return Err(unknown_filter_flag(&spelling(&argument)));
+            return Err(unknown_flag(topic, &spelling(&argument)));
         };
         let value = match flag.value {
             None => None,
             Some(_) => Some(parser.value().map_err(malformed)?),
         };
         match flag.id {
-            FlagId::Help => return Ok(Command::Help(Topic::Filter)),
+            FlagId::Help => return Ok(Command::Help(topic)),
             FlagId::Version => return Ok(Command::Version),
             id => set(&mut raw, id, value),
         }
     }
-    Ok(Command::Filter(raw))
+    Ok(Command::Run(topic, raw))
 }
 
-fn set(raw: &mut RawFilter, id: FlagId, value: Option<OsString>) {
+fn set(raw: &mut Raw, id: FlagId, value: Option<OsString>) {
     match id {
         FlagId::Null => raw.null = true,
         FlagId::Crlf => raw.crlf = true,
+        FlagId::Sliding => raw.sliding = true,
         FlagId::Stats => raw.stats = true,
         FlagId::JsonStats => raw.json_stats = true,
         FlagId::Quiet => raw.quiet = true,
+        FlagId::Json => raw.json = true,
+        FlagId::Explain => raw.explain = true,
         FlagId::LineMax => raw.line_max = value,
         FlagId::Expect => raw.expect = value,
         FlagId::Memory => raw.memory = value,
         FlagId::WhenFull => raw.when_full = value,
         FlagId::Window => raw.window = value,
         FlagId::Hash => raw.hash = value,
+        FlagId::Store => raw.store = value,
+        FlagId::Durability => raw.durability = value,
         // They end the parse before anything is set.
         FlagId::Help | FlagId::Version => {}
     }
@@ -125,7 +139,7 @@ fn misplaced_flag(typed: &str) -> Failure {
                 .short
                 .is_some_and(|letter| typed.strip_prefix('-') == Some(letter.encode_utf8(&mut [0; 4])))
     };
-    let reason = if FILTER_FLAGS.iter().any(of_filter) {
+    let reason = if Topic::Filter.flags().iter().any(of_filter) {
         format!("flag '{typed}' belongs after the command: firstseen filter {typed}")
     } else {
         format!("unknown flag '{typed}'{}", suggestion(typed, &["--help", "--version"]))
@@ -133,15 +147,17 @@ fn misplaced_flag(typed: &str) -> Failure {
     Failure::Usage { reason, help: Topic::Tool }
 }
 
-fn unknown_filter_flag(typed: &str) -> Failure {
-    let known: Vec<String> = FILTER_FLAGS.iter().map(|flag| format!("--{}", flag.long)).collect();
+fn unknown_flag(topic: Topic, typed: &str) -> Failure {
+    let known: Vec<String> = topic.flags().iter().map(|flag| format!("--{}", flag.long)).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    Failure::usage(format!("unknown flag '{typed}'{}", suggestion(typed, &known)))
+    let reason = format!("unknown flag '{typed}'{}", suggestion(typed, &known));
+    Failure::Usage { reason, help: topic }
 }
 
 fn unknown_command(typed: &OsString) -> Failure {
     let typed = typed.to_string_lossy();
-    let reason = format!("unknown command '{typed}'{}", suggestion(&typed, &COMMANDS));
+    let known: Vec<&str> = COMMANDS.iter().map(|topic| topic.word()).chain(["help"]).collect();
+    let reason = format!("unknown command '{typed}'{}", suggestion(&typed, &known));
     Failure::Usage { reason, help: Topic::Tool }
 }
 
@@ -150,12 +166,13 @@ fn suggestion(typed: &str, known: &[&str]) -> String {
 }
 
 /// A word that fits no flag's form: a value that is missing or one too many.
-fn malformed(error: lexopt::Error) -> Failure {
-    Failure::usage(match error {
+fn malformed(topic: Topic, error: lexopt::Error) -> Failure {
+    let reason = match error {
         lexopt::Error::MissingValue { option: Some(option) } => format!("flag '{option}' needs a value"),
         lexopt::Error::UnexpectedValue { option, .. } => format!("flag '{option}' takes no value"),
         other => other.to_string(),
-    })
+    };
+    Failure::Usage { reason, help: topic }
 }
 
 #[cfg(test)]
@@ -173,21 +190,23 @@ mod tests {
 
     #[test]
     fn every_flag_parses_in_long_form() {
-        for flag in FILTER_FLAGS {
-            let long = format!("--{}", flag.long);
-            let words: &[&str] =
-                if flag.value.is_some() { &["filter", &long, "1"] } else { &["filter", &long] };
-            assert!(parsed(words).is_ok(), "{long}");
+        for (topic, flag) in
+            COMMANDS.iter().flat_map(|topic| topic.flags().iter().map(move |flag| (topic, flag)))
+        {
+            let (word, long) = (topic.word(), format!("--{}", flag.long));
+            let words: &[&str] = if flag.value.is_some() { &[word, &long, "1"] } else { &[word, &long] };
+            assert!(parsed(words).is_ok(), "{word} {long}");
         }
     }
 
     #[test]
     fn operands_after_two_dashes_are_files() {
-        let Ok(Command::Filter(raw)) = parsed(&["filter", "-0", "a", "--", "--stats", "-"]) else {
+        let Ok(Command::Run(Topic::Filter, raw)) = parsed(&["filter", "-0", "a", "--", "--stats", "-"])
+        else {
             panic!("filter did not parse");
         };
         assert!(raw.null && !raw.stats);
-        assert_eq!(raw.files, ["a", "--stats", "-"]);
+        assert_eq!(raw.operands, ["a", "--stats", "-"]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn ratio(part: f64, whole: f64) -> f64 {
 }
 
 /// Decimal digits in groups of three.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

@@ -8,7 +8,7 @@ use crate::limits::GENERATION_BLOCK_BYTES;
 use crate::sync::OnceLock;
 use crate::table::prefetch;
 
-use super::reader::{Content, Generation, index};
+use super::file::{Content, SealedFile, index};
 
 /// Says "not here" or "perhaps", never a wrong "not here".
 #[derive(Debug)]
@@ -33,30 +33,30 @@ impl Filter {
 
     /// The filter of a generation, checked: where it lies in the map, in memory without one, and in memory
     /// and made anew when it is damaged.
-    pub(super) fn open(generation: &Generation) -> Result<Filter> {
-        let header = &generation.header;
+    pub(super) fn open(file: &SealedFile) -> Result<Filter> {
+        let header = &file.header;
         let range = index(header.filter_offset())..index(header.footer_offset());
-        match &generation.content {
+        match &file.content {
             Content::Map(map)
-                if checksum(generation.seeds.filter, &map[range.clone()]) == header.filter_checksum =>
+                if checksum(file.seeds.filter, &map[range.clone()]) == header.filter_checksum =>
             {
                 Ok(Filter { mapped: range, ..Filter::none() })
             }
-            Content::Map(_) => Filter::rebuilt(generation),
-            Content::File(_) => match load(generation)? {
+            Content::Map(_) => Filter::rebuilt(file),
+            Content::File(_) => match load(file)? {
                 Some(bloom) => Ok(Filter::in_memory(bloom)),
-                None => Filter::rebuilt(generation),
+                None => Filter::rebuilt(file),
             },
         }
     }
 
-    fn rebuilt(generation: &Generation) -> Result<Filter> {
-        Ok(Filter { is_rebuilt: true, ..Filter::in_memory(rebuild(generation)?) })
+    fn rebuilt(file: &SealedFile) -> Result<Filter> {
+        Ok(Filter { is_rebuilt: true, ..Filter::in_memory(rebuild(file)?) })
     }
 
     #[inline]
-    pub(super) fn may_contain_masked(&self, generation: &Generation, key: Fingerprint, mask: Mask) -> bool {
-        match (self.memory.get(), &generation.content) {
+    pub(super) fn may_contain_masked(&self, file: &SealedFile, key: Fingerprint, mask: Mask) -> bool {
+        match (self.memory.get(), &file.content) {
             (Some(bloom), _) => bloom.may_contain_masked(key, mask),
             (None, Content::Map(map)) if !self.mapped.is_empty() => {
                 bytes_may_contain(&map[self.mapped.clone()], key, mask)
@@ -66,8 +66,8 @@ impl Filter {
     }
 
     #[inline]
-    pub(super) fn prefetch(&self, generation: &Generation, key: Fingerprint) {
-        match (self.memory.get(), &generation.content) {
+    pub(super) fn prefetch(&self, file: &SealedFile, key: Fingerprint) {
+        match (self.memory.get(), &file.content) {
             (Some(bloom), _) => bloom.prefetch(key),
             (None, Content::Map(map)) if !self.mapped.is_empty() => {
                 prefetch(bytes_of_block(&map[self.mapped.clone()], key));
@@ -80,55 +80,40 @@ impl Filter {
         self.memory.get().map_or(0, Bloom::memory_bytes)
     }
 
+    /// Whether it is in memory.
+    pub(super) fn is_loaded(&self) -> bool {
+        self.memory.get().is_some()
+    }
+
+    /// Brings it into memory; answers the bytes that it takes there now, none if it was there before.
+    pub(super) fn load(&self, file: &SealedFile) -> Result<u64> {
+        if self.is_loaded() {
+            return Ok(0);
+        }
+        let bloom = match load(file)? {
+            Some(bloom) => bloom,
+            None => rebuild(file)?,
+        };
+        let bytes = bloom.memory_bytes();
+        Ok(if self.memory.set(bloom).is_ok() { bytes } else { 0 })
+    }
+
     pub(super) fn is_rebuilt(&self) -> bool {
         self.is_rebuilt
     }
 }
 
-impl Generation {
-    /// Bytes of memory that [`Generation::load_filter`] takes.
-    pub(crate) fn filter_bytes(&self) -> u64 {
-        self.header.filter_blocks * BLOCK_BYTES as u64
-    }
-
-    /// Whether the filter is in memory, not only in the map.
-    pub(crate) fn is_filter_loaded(&self) -> bool {
-        self.filter.memory.get().is_some()
-    }
-
-    /// Brings the filter into memory of its own, where it is asked from then on; calls go on meanwhile.
-    ///
-    /// A filter in the map is only as good as the next read from the disk, and costs a page fault now and
-    /// then. Answers the bytes that it takes in memory now, none if it was there before. A filter that was
-    /// damaged since it was checked is made anew.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::System`] without that much memory; [`Error::Corrupt`] and [`Error::Io`] from reading.
-    pub(crate) fn load_filter(&self) -> Result<u64> {
-        if self.is_filter_loaded() {
-            return Ok(0);
-        }
-        let bloom = match load(self)? {
-            Some(bloom) => bloom,
-            None => rebuild(self)?,
-        };
-        let bytes = bloom.memory_bytes();
-        Ok(if self.filter.memory.set(bloom).is_ok() { bytes } else { 0 })
-    }
-}
-
 /// Reads the filter; `None` when it is damaged.
-fn load(generation: &Generation) -> Result<Option<Bloom>> {
-    let header = &generation.header;
+fn load(file: &SealedFile) -> Result<Option<Bloom>> {
+    let header = &file.header;
     let mut builder = BloomBuilder::with_blocks(header.filter_blocks)?;
-    let mut sum = Checksum::new(generation.seeds.filter);
+    let mut sum = Checksum::new(file.seeds.filter);
     let mut buffer = Vec::new();
     let (mut offset, end) = (header.filter_offset(), header.footer_offset());
     let mut first = 0;
     while offset < end {
         let count = GENERATION_BLOCK_BYTES.min(index(end - offset));
-        let bytes = generation.bytes_at(offset, count, &mut buffer)?;
+        let bytes = file.bytes_at(offset, count, &mut buffer)?;
         sum.add(bytes);
         builder.load(first, bytes);
         first += count / BLOCK_BYTES;
@@ -139,16 +124,16 @@ fn load(generation: &Generation) -> Result<Option<Bloom>> {
 
 /// Makes the filter anew from the lines.
 #[cold]
-fn rebuild(generation: &Generation) -> Result<Bloom> {
-    let mut builder = BloomBuilder::with_blocks(generation.header.filter_blocks)?;
+fn rebuild(file: &SealedFile) -> Result<Bloom> {
+    let mut builder = BloomBuilder::with_blocks(file.header.filter_blocks)?;
     let mut ids = 0;
-    for fact in generation.facts() {
+    for fact in file.facts() {
         builder.insert(fact?.key);
         ids += 1;
     }
-    if ids != generation.header.ids {
-        let expected = format!("{} keys", generation.header.ids);
-        return Err(Error::corrupt(generation.name(), 64, expected, format!("{ids} keys")));
+    if ids != file.header.ids {
+        let expected = format!("{} keys", file.header.ids);
+        return Err(Error::corrupt(file.name.as_str(), 64, expected, format!("{ids} keys")));
     }
     Ok(builder.build())
 }

@@ -53,18 +53,22 @@
 //! are, so that a later version is told from damage. Bytes that are zero here may get a meaning that readers
 //! of version 1 can do without.
 
+mod file;
 mod filter;
 mod header;
 mod line;
 mod reader;
+mod salvage;
 mod scan;
 #[cfg(test)]
 #[cfg(not(loom))]
 pub(crate) mod tests;
+mod verify;
 mod writer;
 
-pub(crate) use self::reader::{Access, Generation};
-pub(crate) use self::scan::Facts;
+pub(crate) use self::file::Access;
+pub(crate) use self::reader::Generation;
+pub(crate) use self::salvage::{Labelled, Survivors, read_label};
 pub(crate) use self::writer::{GenerationWriter, Spec};
 
 use crate::codec::checksum;
@@ -128,7 +132,6 @@ impl Seeds {
 
 /// Home line of every key with this `hi`.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the high half of the product is less than `home_lines`")]
 fn home(hi: u64, home_lines: u64) -> u64 {
     ((u128::from(hi) * u128::from(home_lines)) >> 64) as u64
 }

@@ -1,50 +1,24 @@
-//! Reads a generation: opening, and the look-up of one key.
+//! A generation as the store has it: its file and its filter.
 
-use std::io;
-
-use crate::bloom::{Bloom, Mask};
-use crate::error::{Error, Result};
+use crate::bloom::{BLOCK_BYTES, Bloom, Mask};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::limits::{LINE_BYTES, SPARE_LINES};
 use crate::stamp::State;
-use crate::storage::names::generation_name;
-use crate::storage::{Map, Storage, StorageFile, failed};
+use crate::storage::Storage;
 use crate::table::prefetch;
 
+use super::file::{Access, Content, SealedFile, index};
 use super::filter::Filter;
-use super::header::{FOOTER_BYTES, HEADER_BYTES, Header, UnverifiedHeader, footer};
-use super::line::{self, Look};
-use super::{Sealed, Seeds, home};
-
-/// Lines that a look-up without a map reads at once: first, and when those did not end it.
-const LINES_FIRST: u64 = 4;
-const LINES_NEXT: u64 = 16;
-
-/// How the lines are reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Access {
-    /// Through a read-only map of the file; where the system has none, as with `Pread`.
-    #[default]
-    Map,
-    /// By reading from the file for every look-up.
-    Pread,
-}
-
-/// The bytes of the file.
-#[derive(Debug)]
-pub(super) enum Content {
-    Map(Map),
-    File(Box<dyn StorageFile>),
-}
+use super::header::Header;
+use super::scan::Facts;
+use super::{Sealed, SealedFact, home};
 
 /// A generation that is open; immutable, so any number of threads may ask at once.
 #[derive(Debug)]
 pub(crate) struct Generation {
-    pub(super) name: String,
-    pub(super) header: Header,
-    pub(super) header_checksum: u64,
-    pub(super) seeds: Seeds,
-    pub(super) content: Content,
+    pub(super) file: SealedFile,
     pub(super) filter: Filter,
 }
 
@@ -64,9 +38,8 @@ impl Generation {
         store_id: u64,
         access: Access,
     ) -> Result<Generation> {
-        let mut generation = Generation::open_unfiltered(storage, named, store_id, access)?;
-        generation.filter = Filter::open(&generation)?;
-        Ok(generation)
+        let file = SealedFile::open(storage, named, store_id, access)?;
+        Ok(Generation { filter: Filter::open(&file)?, file })
     }
 
     /// The same with the filter at hand that [`GenerationWriter::finish`](super::GenerationWriter::finish)
@@ -78,39 +51,8 @@ impl Generation {
         access: Access,
         filter: Bloom,
     ) -> Result<Generation> {
-        let mut generation = Generation::open_unfiltered(storage, named, store_id, access)?;
-        generation.filter = Filter::in_memory(filter);
-        Ok(generation)
-    }
-
-    /// Everything but the filter, which lets every key pass.
-    fn open_unfiltered(
-        storage: &dyn Storage,
-        named: &Sealed,
-        store_id: u64,
-        access: Access,
-    ) -> Result<Generation> {
-        let name = generation_name(named.id);
-        let file = open_named(storage, &name, named.bytes)?;
-        let mut bytes = [0; HEADER_BYTES];
-        file.read_exact_at(0, &mut bytes).map_err(failed("reading", &name))?;
-        let (header, header_checksum) = UnverifiedHeader(&bytes).verify(&name)?;
-        if header.store_id != store_id || header.sealed(header_checksum) != *named {
-            return Err(Error::corrupt(
-                name,
-                16,
-                format!("generation {} of store {store_id:016x} as the manifest has it", named.id),
-                format!("generation {} of store {:016x}", header.id, header.store_id),
-            ));
-        }
-        let seeds = Seeds::new(store_id, named.id);
-        let mut bytes = [0; FOOTER_BYTES];
-        file.read_exact_at(header.footer_offset(), &mut bytes).map_err(failed("reading", &name))?;
-        if bytes != footer(header_checksum, seeds) {
-            return Err(Error::corrupt(name, header.footer_offset(), "the footer", "something else"));
-        }
-        let content = Content::new(file, access).map_err(failed("mapping", &name))?;
-        Ok(Generation { name, header, header_checksum, seeds, content, filter: Filter::none() })
+        let file = SealedFile::open(storage, named, store_id, access)?;
+        Ok(Generation { filter: Filter::in_memory(filter), file })
     }
 
     /// What is known of a key: its state, and until which tick.
@@ -122,117 +64,67 @@ impl Generation {
     /// Complexity: one cache line as a rule, and no system call through a map; one read otherwise.
     #[inline]
     pub(crate) fn find(&self, key: Fingerprint) -> Result<Option<(State, u64)>> {
-        let home = home(key.hi(), self.header.home_lines);
-        let end = (home + SPARE_LINES + 1).min(self.header.lines);
-        match &self.content {
-            Content::Map(map) => {
-                let lines = &map[index(Header::line_offset(home))..index(Header::line_offset(end))];
-                Ok(self.walk(lines, home, key)?.flatten())
-            }
-            Content::File(file) => self.find_by_reading(file.as_ref(), home, end, key),
-        }
-    }
-
-    fn find_by_reading(
-        &self,
-        file: &(dyn StorageFile + 'static),
-        mut from: u64,
-        end: u64,
-        key: Fingerprint,
-    ) -> Result<Option<(State, u64)>> {
-        let mut buffer = [0; (LINES_NEXT * LINE_BYTES) as usize];
-        let mut count = LINES_FIRST;
-        while from < end {
-            count = count.min(end - from);
-            let lines = &mut buffer[..index(count * LINE_BYTES)];
-            file.read_exact_at(Header::line_offset(from), lines).map_err(failed("reading", &self.name))?;
-            if let Some(found) = self.walk(lines, from, key)? {
-                return Ok(found);
-            }
-            from += count;
-            count = LINES_NEXT;
-        }
-        Ok(None)
-    }
-
-    /// Looks for a key in lines that follow each other; `None` when the search goes on behind them.
-    #[inline]
-    #[expect(clippy::option_option, reason = "the search is over, or not; and if so it has found, or not")]
-    fn walk(&self, lines: &[u8], first: u64, key: Fingerprint) -> Result<Option<Option<(State, u64)>>> {
-        for (line, line_index) in lines.as_chunks().0.iter().zip(first..) {
-            if !line::is_intact(line, self.seeds.of_line(line_index)) {
-                return Err(self.damaged(line_index));
-            }
-            match line::look(line, key) {
-                Look::Hit(stamp) => {
-                    let (state, version) = line::fact_of(stamp).ok_or_else(|| self.damaged(line_index))?;
-                    return Ok(Some(Some((state, self.header.birth.saturating_add(version.into())))));
-                }
-                Look::Absent => return Ok(Some(None)),
-                Look::Further => {}
-            }
-        }
-        Ok(None)
+        self.file.find(key)
     }
 
     /// Whether the key may be here; `false` is certain.
     #[inline]
     pub(crate) fn may_contain_masked(&self, key: Fingerprint, mask: Mask) -> bool {
-        self.filter.may_contain_masked(self, key, mask)
+        self.filter.may_contain_masked(&self.file, key, mask)
     }
 
     /// Asks the processor for what [`Generation::may_contain_masked`] reads.
     #[inline]
     pub(crate) fn prefetch(&self, key: Fingerprint) {
-        self.filter.prefetch(self, key);
+        self.filter.prefetch(&self.file, key);
     }
 
     /// Asks the processor for what [`Generation::find`] reads; does nothing without a map.
     #[inline]
     pub(crate) fn prefetch_line(&self, key: Fingerprint) {
-        if let Content::Map(map) = &self.content {
-            prefetch(&map[index(Header::line_offset(home(key.hi(), self.header.home_lines)))]);
+        if let Content::Map(map) = &self.file.content {
+            prefetch(&map[index(Header::line_offset(home(key.hi(), self.file.header.home_lines)))]);
         }
     }
 
     /// File name, within the store's directory.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.file.name
     }
 
     /// What the manifest says of this generation.
     pub(crate) fn sealed(&self) -> Sealed {
-        self.header.sealed(self.header_checksum)
+        self.file.header.sealed(self.file.header_checksum)
     }
 
     /// Number of the generation.
     pub(crate) fn id(&self) -> u64 {
-        self.header.id
+        self.file.header.id
     }
 
     /// Keys in it.
     pub(crate) fn ids(&self) -> u64 {
-        self.header.ids
+        self.file.header.ids
     }
 
     /// Lines in it, for [`Generation::facts_in`].
     pub(crate) fn lines(&self) -> u64 {
-        self.header.lines
+        self.file.header.lines
     }
 
     /// The tick that its versions count from.
     pub(crate) fn birth(&self) -> u64 {
-        self.header.birth
+        self.file.header.birth
     }
 
     /// The last tick until which anything in it is seen.
     pub(crate) fn until_max(&self) -> u64 {
-        self.header.until_max
+        self.file.header.until_max
     }
 
     /// Length of the file.
     pub(crate) fn file_bytes(&self) -> u64 {
-        self.header.bytes
+        self.file.header.bytes
     }
 
     /// Memory of its own: the filter, if that is loaded.
@@ -245,42 +137,41 @@ impl Generation {
         self.filter.is_rebuilt()
     }
 
-    #[cold]
-    pub(super) fn damaged(&self, line_index: u64) -> Error {
-        let offset = Header::line_offset(line_index);
-        Error::corrupt(self.name.as_str(), offset, "a line with its checksum", "something else")
+    /// Bytes of memory that [`Generation::load_filter`] takes.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.file.header.filter_blocks * BLOCK_BYTES as u64
     }
-}
 
-impl Content {
-    fn new(file: Box<dyn StorageFile>, access: Access) -> io::Result<Content> {
-        if access == Access::Map
-            && let Some(map) = file.map()?
-        {
-            return Ok(Content::Map(map));
-        }
-        Ok(Content::File(file))
+    /// Whether the filter is in memory, not only in the map.
+    pub(crate) fn is_filter_loaded(&self) -> bool {
+        self.filter.is_loaded()
     }
-}
 
-/// Opens a file that must be there and have that length.
-fn open_named(storage: &dyn Storage, name: &str, bytes: u64) -> Result<Box<dyn StorageFile>> {
-    let expected = || format!("a file of {bytes} bytes, as the manifest says");
-    let file = match storage.open_read(name) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::corrupt(name, 0, expected(), "no file"));
-        }
-        outcome => outcome.map_err(failed("opening", name))?,
-    };
-    let found = file.size().map_err(failed("reading the length of", name))?;
-    if found != bytes || bytes < (HEADER_BYTES + FOOTER_BYTES) as u64 {
-        return Err(Error::corrupt(name, found.min(bytes), expected(), format!("{found} bytes")));
+    /// Brings the filter into memory of its own, where it is asked from then on; calls go on meanwhile.
+    ///
+    /// A filter in the map is only as good as the next read from the disk, and costs a page fault now and
+    /// then. Answers the bytes that it takes in memory now, none if it was there before. A filter that was
+    /// damaged since it was checked is made anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] without that much memory; [`Error::Corrupt`] and [`Error::Io`] from reading.
+    pub(crate) fn load_filter(&self) -> Result<u64> {
+        self.filter.load(&self.file)
     }
-    Ok(file)
-}
 
-/// An offset in the file as an index into what is mapped, which is as long.
-#[inline]
-pub(super) fn index(offset: u64) -> usize {
-    usize::try_from(offset).unwrap_or(usize::MAX)
+    /// All facts in the order of `hi`, each line checked; ends with the first error.
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        self.file.facts()
+    }
+
+    /// Appends the facts in `count` lines from `first` on, in the order of `hi`; lines behind the last are
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] at the first damaged line; [`Error::Io`].
+    pub(crate) fn facts_in(&self, first: u64, count: u64, facts: &mut Vec<SealedFact>) -> Result<()> {
+        self.file.facts_in(first, count, facts)
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Spec {
     pub(crate) id: u64,
     /// Keys that are going to be pushed, or a higher estimate: it sizes the file and its filter.
     pub(crate) ids: u64,
-    /// The tick that versions count from: not later than anything that is pushed, or it is kept a tick longer.
+    /// The tick that versions count from; what is over by then is kept for one tick.
     pub(crate) birth: u64,
     pub(crate) tick_ms: u64,
     pub(crate) is_forever: bool,

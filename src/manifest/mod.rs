@@ -60,6 +60,7 @@
 //! 1: this one.
 
 mod keys;
+mod remains;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
@@ -77,6 +78,7 @@ use crate::storage::replace::replace_file;
 use crate::storage::{Storage, failed, read_file};
 
 pub(crate) use self::keys::{read_secret, write_secret};
+pub(crate) use self::remains::Remains;
 
 /// What a store is and which files belong to it.
 #[derive(Clone, PartialEq, Eq, Debug)]

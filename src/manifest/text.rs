@@ -208,11 +208,11 @@ fn hash_word(hash: Hash) -> &'static str {
     }
 }
 
-fn hash_of(word: &str) -> Option<Hash> {
+pub(super) fn hash_of(word: &str) -> Option<Hash> {
     [Hash::Xxh3, Hash::Keyed, Hash::Exact].into_iter().find(|hash| hash_word(*hash) == word)
 }
 
-fn window_of(values: &str) -> Option<Window> {
+pub(super) fn window_of(values: &str) -> Option<Window> {
     if values == "forever" {
         return Some(Window::Forever);
     }
@@ -226,13 +226,13 @@ fn window_of(values: &str) -> Option<Window> {
 }
 
 /// A decimal number as it is written: no sign, no zeros in front.
-fn decimal(digits: &str) -> Option<u64> {
+pub(super) fn decimal(digits: &str) -> Option<u64> {
     let number: u64 = digits.parse().ok()?;
     (number.to_string() == digits).then_some(number)
 }
 
 /// Sixteen hexadecimal digits.
-fn hexadecimal(digits: &str) -> Option<u64> {
+pub(super) fn hexadecimal(digits: &str) -> Option<u64> {
     let number = u64::from_str_radix(digits, 16).ok()?;
     (format!("{number:016x}") == digits).then_some(number)
 }

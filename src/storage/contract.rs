@@ -1,5 +1,4 @@
-//! What all backends have in common: the same operations have the same results on the disk and on the
-//! simulated one.
+//! The same operations have the same results on the disk and on the simulated one.
 
 use std::fmt::Write;
 use std::io;

@@ -1,5 +1,6 @@
-//! Tells whether the process was forked after a store was opened: the child shares the open files and the
-//! lock with its parent, and two that write one log destroy it.
+//! Tells whether the process was forked after a store was opened.
+//!
+//! The child shares the open files and the lock with its parent, and two that write one log destroy it.
 //!
 //! One load from memory a call: a page that the system hands to a child full of zeros. Where there is no such
 //! page the number of the process is compared, one system call.

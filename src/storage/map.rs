@@ -1,8 +1,8 @@
-//! A read-only view of a whole file: mapped, or a copy where the backend has no memory maps; and a page of
-//! memory that a forked child finds empty.
+//! A read-only view of a whole file, and a page of memory that a forked child finds empty.
 //!
-//! One of the two files with unsafe code. Rust takes the bytes behind a `&[u8]` for constant, and touching a
-//! mapped page whose file was cut short ends the process with a signal. Against both stand these facts:
+//! The view is a map, or a copy where the backend has none. This is one of the two files with unsafe code.
+//! Rust takes the bytes behind a `&[u8]` for constant, and touching a mapped page whose file was cut short
+//! ends the process with a signal. Against both stand these facts:
 //!
 //! - only files that were sealed are mapped: through a descriptor that cannot write, after their last byte
 //!   was written and synced, and nothing in this crate opens such a file for writing;

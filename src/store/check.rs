@@ -37,6 +37,7 @@ impl Engine {
     /// The same for a caller that acknowledges many at once.
     #[inline]
     pub(crate) fn decide(&self, key: Fingerprint, moment: Moment) -> Result<Verdict> {
+        self.views.prefetch(key);
         self.run(
             moment,
             |view, recorded| view.check(key, moment, None, recorded),
@@ -46,20 +47,35 @@ impl Engine {
 
     /// Whether an ID is seen and live; records nothing.
     pub(crate) fn contains(&self, key: Fingerprint, moment: Moment) -> Result<bool> {
-        let is_seen = self.run(moment, |view, _| view.is_seen(key, moment), || Ok(false))?;
+        self.views.prefetch(key);
+        let is_seen = self.is_seen(key, moment)?;
         self.acknowledge()?;
         Ok(is_seen)
+    }
+
+    /// The same for a caller that acknowledges many at once.
+    pub(super) fn is_seen(&self, key: Fingerprint, moment: Moment) -> Result<bool> {
+        self.run(moment, |view, _| view.is_seen(key, moment, None), || Ok(false))
     }
 }
 
 impl View {
-    /// Whether an ID is seen and live, without closing or stating anything.
-    fn is_seen(&self, key: Fingerprint, moment: Moment) -> Result<bool, Retry> {
+    /// Whether an ID is seen and live, without closing or stating anything; `candidates` as in a check.
+    #[inline]
+    pub(super) fn is_seen(
+        &self,
+        key: Fingerprint,
+        moment: Moment,
+        candidates: Option<u64>,
+    ) -> Result<bool, Retry> {
         let fact = match self.place(key)? {
             Place::Slot(_, stamp) => Fact::of(&self.active, stamp),
             Place::Vacant(_) | Place::Exhausted => Fact::None,
         };
-        let fact = if fact == Fact::None { self.older_fact_read(key)? } else { fact };
+        let fact = match fact {
+            Fact::None => self.older_fact_read(key, candidates.unwrap_or_else(|| self.screen(key)))?,
+            known => known,
+        };
         Ok(matches!(fact, Fact::Seen(until) if moment.is_live(until)))
     }
 
@@ -79,7 +95,7 @@ impl View {
         };
         let fact = match active {
             Fact::None if self.is_single() => Fact::None,
-            Fact::None => self.older_fact(key, candidates.unwrap_or_else(|| self.screen(key)))?,
+            Fact::None => self.older_fact(key, candidates)?,
             known => known,
         };
         match fact {

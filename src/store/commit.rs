@@ -23,6 +23,9 @@ use super::engine::Engine;
 use super::fact::Fact;
 use super::ledger::logged;
 
+/// Commits that one frame of the log has room for, in the smallest segment.
+const COMMITS_PER_FRAME: usize = 1 << 8;
+
 /// A commit that is under way.
 #[derive(Clone, Copy, Debug)]
 struct Committing {
@@ -199,13 +202,24 @@ impl Engine {
     }
 }
 
-/// Step 2.
+/// Step 2: one frame, or several where no cursor ties a very large batch together.
 fn log_facts(durable: &Durable, begun: &[Committing], cursors: &[(&str, u64)]) -> Result<()> {
     let Some(log) = durable.log() else { return Ok(()) };
     let records: Vec<(Fingerprint, u64)> = begun
         .iter()
         .map(|committing| (committing.token.fingerprint(), logged(State::Seen, committing.until)))
         .collect();
-    log.append_cursors(&records, cursors).map_err(|error| durable.poison(error))?;
+    let append = |records: &[_]| match log.append_cursors(records, cursors) {
+        Ok(_) => Ok(()),
+        // Refused before anything was written.
+        Err(error @ Error::CommitSize { .. }) => Err(error),
+        Err(error) => Err(durable.poison(error)),
+    };
+    match append(&records) {
+        Err(Error::CommitSize { .. }) if cursors.is_empty() => {
+            records.chunks(COMMITS_PER_FRAME).try_for_each(append)?;
+        }
+        outcome => outcome?,
+    }
     durable.acknowledge()
 }

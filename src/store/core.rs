@@ -8,7 +8,7 @@ use crate::fingerprint::{Fingerprint, Hasher, Secret};
 use crate::lease::Leases;
 use crate::options::{Maintenance, Options, WhenFull};
 use crate::stamp::{Stamp, State};
-use crate::sync::{Arc, Counter, OnceLock, Published, Worker};
+use crate::sync::{Arc, Counter, OnceLock, Worker};
 use crate::table::Table;
 use crate::window::{Moment, Span};
 
@@ -18,6 +18,7 @@ use super::fact::Retry;
 use super::growth;
 use super::ledger::Ledger;
 use super::sealed::Sealed;
+use super::succession::Views;
 use super::view::{Place, View};
 
 /// The part of a store that calls and maintenance work on.
@@ -29,7 +30,7 @@ pub(crate) struct Core {
     /// The clock by which the log is written and synced in the background, and how often.
     pub(crate) pace: Clock,
     pub(crate) pace_interval: Duration,
-    pub(crate) views: Published<View>,
+    pub(crate) views: Views,
     pub(crate) leases: Leases,
     pub(crate) cursors: Cursors,
     pub(crate) worker: OnceLock<Worker>,
@@ -72,6 +73,8 @@ pub(crate) struct Counters {
     pub(crate) merges: Counter,
     pub(crate) tables_expired: Counter,
     pub(crate) seals: Counter,
+    pub(crate) compactions: Counter,
+    pub(crate) compacted_bytes: Counter,
     pub(crate) records_replayed: Counter,
     pub(crate) ids_dropped: Counter,
     pub(crate) stalls: Counter,
@@ -157,7 +160,7 @@ impl Core {
             pace: if options.maintenance == Maintenance::Manual { clock.clone() } else { Clock::system() },
             pace_interval: options.pace_interval(),
             clock,
-            views: Published::new(view),
+            views: Views::new(view),
             leases: Leases::new(leases_max, begin.attempts_before),
             cursors: begin.cursors,
             worker: OnceLock::new(),

@@ -28,6 +28,7 @@ pub(crate) struct Durable {
     pub(crate) observer: Observer,
     log: Option<Log>,
     manifest: Mutex<Manifest>,
+    generation_next: Counter,
     guard: ForkGuard,
     fault: OnceLock<Error>,
     closed: Counter,
@@ -58,6 +59,7 @@ impl Durable {
             access: opened.access,
             observer: opened.observer,
             log: opened.log,
+            generation_next: Counter::starting_at(opened.manifest.generation_next),
             manifest: Mutex::new(opened.manifest),
             guard: ForkGuard::new(),
             fault: OnceLock::new(),
@@ -173,12 +175,23 @@ impl Durable {
         let mut changed = manifest.clone();
         changed.time_ms = changed.time_ms.max(now.as_millis());
         changed.cursors = cursors.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect();
+        changed.generation_next = self.generation_next.get();
         change(&mut changed);
         let log_floor = changed.log_floor;
         changed.cuts.retain(|cut| cut.segment >= log_floor);
         self.write(|storage| changed.write(storage))?;
         *manifest = changed;
         Ok(())
+    }
+
+    /// A number for a new generation, which no other has had or will have.
+    pub(crate) fn generation_number(&self) -> u64 {
+        self.generation_next.add(1) - 1
+    }
+
+    /// The store's number.
+    pub(crate) fn store_id(&self) -> u64 {
+        self.manifest.lock().store_id
     }
 
     /// The log segment that is being written; without a log, the one that a later run would begin with.
@@ -246,11 +259,6 @@ impl Durable {
             return Err(poisoned_by(fault));
         }
         write(&*self.storage).map_err(|error| self.poison(error))
-    }
-
-    /// Looks something up in the manifest.
-    pub(crate) fn read_manifest<T>(&self, read: impl FnOnce(&Manifest) -> T) -> T {
-        read(&self.manifest.lock())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::limits::FROZEN_ROTATE_MAX;
 use crate::options::{Maintenance, Options};
 use crate::storage::Storage;
-use crate::sync::{Arc, Mutex, MutexGuard, Worker, pause};
+use crate::sync::{Arc, Counter, Mutex, MutexGuard, Worker, pause};
 use crate::window::Moment;
 
 use super::core::{Core, Recorded};
@@ -26,6 +26,8 @@ pub(crate) struct Engine {
     core: Core,
     structure: Mutex<Structure>,
     maintenance: Maintenance,
+    /// Raised when nobody holds the store any more.
+    ending: Counter,
 }
 
 /// What keeps a call from going on under the view that it had.
@@ -72,7 +74,12 @@ impl Engine {
     }
 
     fn start(core: Core, maintenance: Maintenance) -> Result<Arc<Engine>> {
-        let engine = Arc::new(Engine { core, structure: Mutex::new(Structure::default()), maintenance });
+        let engine = Arc::new(Engine {
+            core,
+            structure: Mutex::new(Structure::default()),
+            maintenance,
+            ending: Counter::default(),
+        });
         if maintenance == Maintenance::Thread {
             engine.spawn_worker()?;
         }
@@ -185,6 +192,9 @@ impl Engine {
         let idle = if self.durable.is_some() { longest.min(self.pace_interval) } else { longest };
         let worker = Worker::spawn("firstseen-maintenance", move || {
             let engine = weak.upgrade()?;
+            if engine.ending.get() != 0 {
+                return None;
+            }
             match engine.maintain() {
                 Ok(Progress::Worked) => Some(Duration::ZERO),
                 Ok(Progress::Waiting) => Some(Duration::from_micros(100)),
@@ -202,11 +212,28 @@ impl Engine {
     }
 }
 
+/// The end, once nobody holds the store any more.
+impl Engine {
+    /// Ends the maintenance thread; where files are at stake also waits for it, at most `wait_max`.
+    pub(crate) fn finish(&self, wait_max: Duration, pause: impl Fn(u32)) {
+        self.ending.set(1);
+        let Some(worker) = self.worker.get() else { return };
+        worker.wake();
+        if self.durable.is_none() || worker.is_current() {
+            return;
+        }
+        let begun = self.pace.now();
+        for round in 0.. {
+            if worker.is_finished() || self.pace.now().saturating_since(begun) > wait_max {
+                return;
+            }
+            pause(round);
+        }
+    }
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let Some(worker) = self.worker.get() {
-            worker.wake();
-        }
         self.end();
     }
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::lease::Token;
-use crate::sync::Arc;
 
 use super::claim::Claimed;
-use super::engine::Engine;
+use super::handle::Handle;
 
 /// Outcome of [`Store::claim`](crate::Store::claim).
 #[must_use = "a lease that is dropped at once frees the ID again"]
@@ -32,17 +31,15 @@ pub enum Claim {
 #[must_use = "a lease that is dropped at once frees the ID again"]
 #[derive(Debug)]
 pub struct Lease {
-    engine: Arc<Engine>,
+    engine: Handle,
     token: Token,
     is_held: bool,
 }
 
 impl Claim {
-    pub(crate) fn new(engine: &Arc<Engine>, claimed: &Claimed) -> Claim {
+    pub(crate) fn new(engine: &Handle, claimed: &Claimed) -> Claim {
         match *claimed {
-            Claimed::Leased(token) => {
-                Claim::Leased(Lease { engine: Arc::clone(engine), token, is_held: true })
-            }
+            Claimed::Leased(token) => Claim::Leased(Lease { engine: engine.clone(), token, is_held: true }),
             Claimed::Duplicate => Claim::Duplicate,
             Claimed::InFlight(until) => Claim::InFlight { until },
         }
@@ -123,13 +120,13 @@ impl Drop for Lease {
 #[must_use = "leases that are dropped at once free their IDs again"]
 #[derive(Debug)]
 pub struct ClaimBatch {
-    engine: Arc<Engine>,
+    engine: Handle,
     claims: Vec<Claim>,
 }
 
 impl ClaimBatch {
-    pub(crate) fn new(engine: &Arc<Engine>, claims: Vec<Claim>) -> ClaimBatch {
-        ClaimBatch { engine: Arc::clone(engine), claims }
+    pub(crate) fn new(engine: &Handle, claims: Vec<Claim>) -> ClaimBatch {
+        ClaimBatch { engine: engine.clone(), claims }
     }
 
     /// All outcomes, one for each ID.

@@ -145,6 +145,9 @@ impl Structure {
             return Ok(Progress::Waiting);
         }
         if view.older.len() + view.sealed.len() >= FROZEN_ROTATE_MAX {
+            if core.durable.is_some() && self.upkeep.is_fusing() {
+                return Ok(Progress::Waiting);
+            }
             if self.merge_or_begin(core)? {
                 return Ok(Progress::Worked);
             }

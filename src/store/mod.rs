@@ -5,13 +5,17 @@ mod check;
 mod claim;
 mod commit;
 mod compact;
+mod contains;
 mod core;
 mod cursors;
 mod durable;
 mod engine;
+mod evidence;
 mod explain;
 mod fact;
+mod fuse;
 mod growth;
+mod handle;
 mod held;
 mod ledger;
 mod lifecycle;
@@ -19,6 +23,7 @@ mod maintain;
 mod open;
 mod pending;
 mod replay;
+mod salvage;
 mod seal;
 mod sealed;
 mod succession;
@@ -26,11 +31,14 @@ mod succession;
 #[cfg(not(loom))]
 mod tests;
 mod upkeep;
+mod verify;
 mod view;
 
 pub use self::explain::{Explanation, Known};
 pub use self::held::{Claim, ClaimBatch, Lease};
 pub use self::maintain::Progress;
+pub use self::salvage::Salvage;
+pub use self::verify::Verification;
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +47,7 @@ use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::lease::Token;
-use crate::options::Options;
+use crate::options::{Options, Window};
 use crate::stats::{Stats, collision_probability};
 use crate::storage::Disk;
 #[cfg(any(test, feature = "testing"))]
@@ -48,6 +56,7 @@ use crate::sync::Arc;
 use crate::verdict::Verdict;
 
 use self::engine::Engine;
+use self::handle::Handle;
 
 /// Remembers which IDs were seen.
 ///
@@ -76,7 +85,7 @@ use self::engine::Engine;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Store {
-    engine: Arc<Engine>,
+    engine: Handle,
 }
 
 impl Store {
@@ -87,7 +96,7 @@ impl Store {
     /// [`Error::Option`] names the option whose value was refused; [`Error::System`] when the system gives no
     /// memory, random numbers or thread.
     pub fn in_memory(options: Options) -> Result<Store> {
-        Ok(Store { engine: Engine::new(&options)? })
+        Ok(Store { engine: Handle::new(Engine::new(&options)?) })
     }
 
     /// Opens the store in a directory with default options; it is created if it is not there.
@@ -115,7 +124,7 @@ impl Store {
     /// [`Error::Option`], [`Error::Io`], [`Error::System`].
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Store> {
         let disk = Disk::open(dir.as_ref(), true)?;
-        Ok(Store { engine: Engine::open(Arc::new(disk), &options)? })
+        Ok(Store { engine: Handle::new(Engine::open(Arc::new(disk), &options)?) })
     }
 
     /// Opens a store on another storage than the disk: a simulated one.
@@ -125,7 +134,7 @@ impl Store {
     /// As [`Store::open_with`].
     #[cfg(any(test, feature = "testing"))]
     pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Store> {
-        Ok(Store { engine: Engine::open(storage, &options)? })
+        Ok(Store { engine: Handle::new(Engine::open(storage, &options)?) })
     }
 
     /// Whether the last process that had a store open has not closed it, so that opening it reads its log.
@@ -135,6 +144,59 @@ impl Store {
     /// [`Error::Io`] when there is no such directory; [`Error::Corrupt`], [`Error::Format`].
     pub fn needs_recovery(dir: impl AsRef<Path>) -> Result<bool> {
         open::needs_recovery(&Disk::open(dir.as_ref(), false)?)
+    }
+
+    /// Whether there is a store in a directory, sound or not. False also when there is no such directory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn exists(dir: impl AsRef<Path>) -> Result<bool> {
+        match Disk::open(dir.as_ref(), false) {
+            Err(Error::Io { kind: std::io::ErrorKind::NotFound, .. }) => Ok(false),
+            disk => verify::exists(&disk?),
+        }
+    }
+
+    /// Reads everything of a store that nobody has open, and says what is damaged. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`], [`Error::Format`]; [`Error::Io`] when there is no store. Damage is no error of this
+    /// call, it is what [`Verification::damages`] lists.
+    ///
+    /// # Complexity
+    ///
+    /// Reads each byte once or twice; memory for the filter of one generation.
+    pub fn verify(dir: impl AsRef<Path>) -> Result<Verification> {
+        verify::verify(&Disk::open(dir.as_ref(), false)?)
+    }
+
+    /// Makes a new store in the empty or new directory `into` of everything that still reads of a damaged one:
+    /// every line of a sealed file and every frame of the log whose checksum holds. The damaged store is not
+    /// touched.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::salvage_with`].
+    pub fn salvage(dir: impl AsRef<Path>, into: impl AsRef<Path>) -> Result<Salvage> {
+        Store::salvage_with(dir, into, Options::new())
+    }
+
+    /// The same with what the damaged store can't tell: its secret, if that is kept elsewhere or its file is
+    /// damaged; its hash and window, if the manifest is.
+    ///
+    /// When the manifest is damaged all files of the store that are there are read, be they needed or not. An ID
+    /// that was forgotten may be seen again then, and so may one in a frame of the log that was lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Option`] names what has to be given, or says that `into` is not empty;
+    /// [`Error::Mismatch`] and [`Error::Corrupt`] when there is no secret, or a wrong one: no fingerprint
+    /// would be right. [`Error::Locked`], [`Error::Format`], [`Error::Io`].
+    pub fn salvage_with(dir: impl AsRef<Path>, into: impl AsRef<Path>, options: Options) -> Result<Salvage> {
+        let source = Disk::open(dir.as_ref(), false)?;
+        salvage::salvage(&source, &Disk::open(into.as_ref(), true)?, &options)
     }
 
     /// Checks one ID and records it as seen.
@@ -233,6 +295,20 @@ impl Store {
     /// [`Error::IdLength`].
     pub fn contains(&self, id: impl AsRef<[u8]>) -> Result<bool> {
         self.engine.contains(self.engine.fingerprint(id.as_ref())?, self.engine.moment(None)?)
+    }
+
+    /// The same for a batch of IDs that are fingerprints already: `seen[i]` answers `keys[i]`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferLength`] when the lengths differ.
+    ///
+    /// # Complexity
+    ///
+    /// As [`Store::check_fingerprints`] for IDs that are seen.
+    pub fn contains_fingerprints(&self, keys: &[Fingerprint], seen: &mut [bool]) -> Result<()> {
+        same_length(keys.len(), seen.len())?;
+        self.engine.contains_keys(keys, seen, self.engine.moment(None)?)
     }
 
     /// Claims an ID: the caller may do its work, for at most `lease` without a sign of life, then commits.
@@ -348,6 +424,12 @@ impl Store {
         self.engine.forget(self.engine.fingerprint(id.as_ref())?, self.engine.moment(None)?)
     }
 
+    /// How long IDs stay seen in this store.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.engine.span.window()
+    }
+
     /// About how many IDs are held.
     ///
     /// Exact while no ID is renewed, forgotten or aborted and none is over; such IDs may count twice, or
@@ -384,6 +466,8 @@ impl Store {
             generations: view.sealed.len(),
             generation_bytes: view.sealed.iter().map(|sealed| sealed.generation().file_bytes()).sum(),
             seals: counters.seals.get(),
+            compactions: counters.compactions.get(),
+            compacted_bytes: counters.compacted_bytes.get(),
             records_replayed: counters.records_replayed.get(),
             log_bytes: log.bytes_written,
             log_writes: log.frames,

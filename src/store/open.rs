@@ -17,7 +17,10 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::fingerprint::{Hasher, Secret};
 use crate::generation::{Access, Generation};
-use crate::limits::{CLOCK_JUMP_MS, LOG_SEGMENTS_READY_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT};
+use crate::limits::{
+    CLOCK_JUMP_MS, FROZEN_ROTATE_MAX, LOGGED_IDS_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT,
+    SEGMENT_BYTES_FIRST,
+};
 use crate::manifest::{Manifest, read_secret, write_secret};
 use crate::options::{Durability, FileAccess, Options, Window};
 use crate::storage::names::{LOCK, Name};
@@ -154,7 +157,7 @@ fn create(storage: &dyn Storage, options: &Options) -> Result<(Manifest, Secret)
     Ok((manifest, secret))
 }
 
-fn random_id() -> Result<u64> {
+pub(super) fn random_id() -> Result<u64> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|cause| Error::System {
         operation: "drawing a random store number",
@@ -164,7 +167,7 @@ fn random_id() -> Result<u64> {
 }
 
 /// Refuses options that the store was not created with.
-fn compare(manifest: &Manifest, hasher: &Hasher, options: &Options) -> Result<()> {
+pub(super) fn compare(manifest: &Manifest, hasher: &Hasher, options: &Options) -> Result<()> {
     if let Some(hash) = options.hash
         && hash != manifest.hash
     {
@@ -186,12 +189,12 @@ fn compare(manifest: &Manifest, hasher: &Hasher, options: &Options) -> Result<()
     }
 }
 
-fn mismatch(name: &'static str, stored: impl fmt::Debug, given: impl fmt::Debug) -> Error {
+pub(super) fn mismatch(name: &'static str, stored: impl fmt::Debug, given: impl fmt::Debug) -> Error {
     Error::Mismatch { name, stored: format!("{stored:?}"), given: format!("{given:?}") }
 }
 
 #[cold]
-fn no_secret() -> Error {
+pub(super) fn no_secret() -> Error {
     Error::Mismatch {
         name: "secret",
         stored: "one that its owner keeps".to_owned(),
@@ -199,7 +202,7 @@ fn no_secret() -> Error {
     }
 }
 
-fn refused_lock(storage: &dyn Storage, error: std::io::Error) -> Error {
+pub(super) fn refused_lock(storage: &dyn Storage, error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::WouldBlock => Error::Locked { place: format!("{} ({error})", storage.place()) },
         _ => failed("locking", LOCK)(error),
@@ -215,6 +218,9 @@ fn access(access: FileAccess) -> Access {
 
 fn open_generations(storage: &dyn Storage, manifest: &Manifest, options: &Options) -> Result<Vec<Sealed>> {
     let open = |named| Generation::open(storage, named, manifest.store_id, access(options.access));
+    if manifest.generations.len() > FROZEN_ROTATE_MAX {
+        return Err(Error::Uneven { tables: manifest.generations.len() });
+    }
     let mut sealed = Vec::with_capacity(manifest.generations.len());
     for named in &manifest.generations {
         let generation = open(named)?;
@@ -270,13 +276,18 @@ fn begin_log(
     if options.durability == Durability::None {
         return Ok(None);
     }
-    let expected = options.ids_expected.saturating_mul(RECORD_BYTES).div_ceil(SEGMENT_BYTES_DEFAULT);
+    let expected_bytes = options.ids_expected.min(2 * LOGGED_IDS_MAX) * RECORD_BYTES;
+    let is_expecting = expected_bytes > SEGMENT_BYTES_FIRST;
+    let first = if is_expecting { SEGMENT_BYTES_DEFAULT } else { SEGMENT_BYTES_FIRST };
     let setup = Setup {
         store_id: manifest.store_id,
         segment: replayed.next_segment,
         seq: replayed.next_seq,
-        segment_bytes: options.log_segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
-        segments_ready: (expected + 1).min(LOG_SEGMENTS_READY_MAX),
+        segment_bytes: options.log_segment_bytes.unwrap_or(first),
+        segment_bytes_max: options.log_segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
+        segments_ready: 1 + expected_bytes / SEGMENT_BYTES_DEFAULT,
+        // Later runs begin sooner: the maintenance makes them.
+        segments_at_once: if manifest.run == 1 { expected_bytes / SEGMENT_BYTES_DEFAULT } else { 0 },
     };
     Log::create(Arc::clone(storage), setup).map(Some)
 }

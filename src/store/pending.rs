@@ -47,7 +47,7 @@ impl View {
             Place::Slot(_, stamp) => Fact::of(&self.active, *stamp),
             _ => Fact::None,
         };
-        let fact = if fact == Fact::None { self.older_fact(key, self.screen(key))? } else { fact };
+        let fact = if fact == Fact::None { self.older_fact(key, None)? } else { fact };
         Ok((place, fact))
     }
 

@@ -228,6 +228,12 @@ impl Replay<'_> {
     }
 }
 
+impl From<Cut> for wal::Cut {
+    fn from(Cut { segment, offset, resumes_at }: Cut) -> wal::Cut {
+        wal::Cut { segment, offset, resumes_at }
+    }
+}
+
 /// Takes one fact in; whether its key is new to the table, `None` when there is no room.
 fn take_in(table: &Table, record: Record) -> Option<bool> {
     let state = if record.fact & 3 == State::Forgotten as u64 { State::Forgotten } else { State::Seen };

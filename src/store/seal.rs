@@ -42,7 +42,7 @@ impl Seal {
     /// Begins with the oldest frozen table, once its leases are carried; `None` when there is none.
     pub(crate) fn begin(core: &Core, durable: &Durable, view: &View) -> Result<Option<Seal>> {
         let Some(oldest) = view.older.last().filter(|older| older.is_carried) else { return Ok(None) };
-        let (store_id, id) = durable.read_manifest(|manifest| (manifest.store_id, manifest.generation_next));
+        let (store_id, id) = (durable.store_id(), durable.generation_number());
         let spec = Spec {
             store_id,
             id,
@@ -105,12 +105,11 @@ impl Seal {
             return drop_empty(core, durable, succession, &table, writer);
         }
         let (named, filter) = durable.write(|storage| writer.finish(storage))?;
-        let store_id = durable.read_manifest(|manifest| manifest.store_id);
+        let store_id = durable.store_id();
         let generation = durable
             .write(|storage| Generation::open_with(storage, &named, store_id, durable.access, filter))?;
         let log_floor = log_floor_without(&core.views.load(), &table);
         durable.replace_manifest(core.now(), &core.cursors, |manifest| {
-            manifest.generation_next = named.id + 1;
             manifest.generations.insert(0, named);
             raise_floor(manifest, durable, log_floor);
         })?;

@@ -4,10 +4,47 @@
 //! frozen when no view is held in which it was active, and a frozen one may be read plainly when no view is
 //! held in which it was closing.
 
+use crate::fingerprint::Fingerprint;
 use crate::limits::FROZEN_LIMIT;
-use crate::sync::{Published, Retired, is_mutant};
+use crate::sync::{Held, Published, Retired, is_mutant};
+use crate::table::LinesHint;
 
 use super::view::View;
+
+/// The present view.
+#[derive(Debug)]
+pub(crate) struct Views {
+    published: Published<View>,
+    active_lines: LinesHint,
+}
+
+impl Views {
+    pub(crate) fn new(view: View) -> Views {
+        let active_lines = LinesHint::default();
+        active_lines.set(&view.active);
+        Views { published: Published::new(view), active_lines }
+    }
+
+    /// The present view, which stays whole while it is held.
+    #[inline]
+    pub(crate) fn load(&self) -> Held<View> {
+        self.published.load()
+    }
+
+    /// Asks the processor for the line of a key in the active table, before any view is held.
+    ///
+    /// Taking a view needs instructions that the loads behind them wait for, in this call and, as the
+    /// processor runs ahead, in the next one; a prefetch waits for nothing.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: Fingerprint) {
+        self.active_lines.prefetch(key);
+    }
+
+    fn replace(&self, view: View) -> Retired<View> {
+        self.active_lines.set(&view.active);
+        self.published.replace(view)
+    }
+}
 
 /// Views that were replaced and may still be held, oldest first.
 #[derive(Debug, Default)]
@@ -17,13 +54,14 @@ pub(crate) struct Succession {
 
 impl Succession {
     /// Publishes a view made from the present one; returns its number.
-    pub(crate) fn publish(&mut self, views: &Published<View>, change: impl FnOnce(&mut View)) -> u64 {
+    pub(crate) fn publish(&mut self, views: &Views, change: impl FnOnce(&mut View)) -> u64 {
         let mut view = View::clone(&views.load());
         view.number += 1;
         let number = view.number;
         change(&mut view);
         // A candidate bit beyond the last would skip a table, and call what it knows new.
-        assert!(view.older.len() <= FROZEN_LIMIT, "a view of {} frozen tables", view.older.len());
+        let behind = view.older.len() + view.sealed.len();
+        assert!(behind <= FROZEN_LIMIT, "a view of {behind} frozen tables and generations");
         self.retired.push(views.replace(view));
         number
     }

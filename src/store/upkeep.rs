@@ -8,6 +8,7 @@ use crate::storage::names::generation_name;
 
 use super::core::Core;
 use super::durable::Durable;
+use super::fuse::Fusion;
 use super::growth;
 use super::replay::TIME_CURSOR;
 use super::seal::Seal;
@@ -19,6 +20,9 @@ use super::view::View;
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
     seal: Option<Seal>,
+    fusion: Option<Fusion>,
+    /// Whether a source turned out to be damaged: trying again would only write for nothing.
+    has_failed_to_fuse: bool,
     /// When the log was last written, or synced, in the background.
     paced_at: Timestamp,
     position_synced: u64,
@@ -35,20 +39,49 @@ impl Upkeep {
         if self.expire(core, durable, succession)? {
             return Ok(true);
         }
-        let view = core.views.load();
-        let mut seal = match self.seal.take() {
-            Some(seal) => seal,
-            None => match Seal::begin(core, durable, &view)? {
-                Some(seal) => seal,
-                None => return Ok(false),
-            },
+        Ok(self.step_seal(core, durable, succession)? || self.step_fusion(core, durable, succession)?)
+    }
+
+    /// Whether there will be fewer generations soon.
+    pub(crate) fn is_fusing(&self) -> bool {
+        !self.has_failed_to_fuse
+    }
+
+    fn step_seal(&mut self, core: &Core, durable: &Durable, succession: &mut Succession) -> Result<bool> {
+        let begun = match self.seal.take() {
+            None => Seal::begin(core, durable, &core.views.load())?,
+            seal => seal,
         };
-        drop(view);
+        let Some(mut seal) = begun else { return Ok(false) };
         if seal.step(durable)? {
             seal.finish(core, durable, succession)?;
         } else {
             self.seal = Some(seal);
         }
+        Ok(true)
+    }
+
+    fn step_fusion(&mut self, core: &Core, durable: &Durable, succession: &mut Succession) -> Result<bool> {
+        let begun = match self.fusion.take() {
+            None if self.has_failed_to_fuse => None,
+            None => Fusion::begin(core, durable, &core.views.load())?,
+            fusion => fusion,
+        };
+        let Some(mut fusion) = begun else { return Ok(false) };
+        core.counters.memory_merge.set(fusion.memory_bytes());
+        let outcome = fusion.step(durable);
+        if outcome == Ok(false) {
+            self.fusion = Some(fusion);
+            return Ok(true);
+        }
+        core.counters.memory_merge.set(0);
+        if let Err(cause) = outcome {
+            self.has_failed_to_fuse = true;
+            durable.observer.tell(&Event::Damaged { cause: cause.clone() });
+            fusion.abandon(durable)?;
+            return Err(cause);
+        }
+        fusion.finish(core, durable, succession)?;
         Ok(true)
     }
 
@@ -68,6 +101,10 @@ impl Upkeep {
             return Ok(false);
         }
         let is_over = |id: u64| over.iter().any(|(over, _)| *over == id);
+        if let Some(fusion) = self.fusion.take_if(|fusion| over.iter().any(|(id, _)| fusion.is_source(*id))) {
+            core.counters.memory_merge.set(0);
+            fusion.abandon(durable)?;
+        }
         durable.replace_manifest(core.now(), &core.cursors, |manifest| {
             manifest.generations.retain(|named| !is_over(named.id));
         })?;

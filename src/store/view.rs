@@ -109,8 +109,12 @@ impl View {
 
     /// What the tables behind the active one know of a key; in the closing table the key is closed first.
     ///
-    /// `candidates` has a bit for each frozen table and sealed generation whose filter lets the key pass.
-    pub(crate) fn older_fact(&self, key: Fingerprint, candidates: u64) -> Result<Fact, Retry> {
+    /// `candidates` has a bit for each frozen table and sealed generation whose filter lets the key
+    /// pass, if that is known already.
+    ///
+    /// Never inlined: a check of a store with one table would prepare for filters that it has not.
+    #[inline(never)]
+    pub(crate) fn older_fact(&self, key: Fingerprint, candidates: Option<u64>) -> Result<Fact, Retry> {
         if let Some(closing) = &self.closing {
             let cell = closing.table.locate_to_close(key).ok_or(Retry::Crowded)?;
             let fact = Fact::of(&closing.table, cell.close());
@@ -118,11 +122,11 @@ impl View {
                 return Ok(fact);
             }
         }
-        self.frozen_fact(key, candidates)
+        self.frozen_fact(key, candidates.unwrap_or_else(|| self.screen(key)))
     }
 
     /// What the tables behind the active one know of a key, without closing it: for calls that only read.
-    pub(crate) fn older_fact_read(&self, key: Fingerprint) -> Result<Fact, Retry> {
+    pub(crate) fn older_fact_read(&self, key: Fingerprint, candidates: u64) -> Result<Fact, Retry> {
         if let Some(closing) = &self.closing
             && let Probe::Hit(cell) = closing.table.find(key)
         {
@@ -131,7 +135,7 @@ impl View {
                 return Ok(fact);
             }
         }
-        self.frozen_fact(key, self.screen(key))
+        self.frozen_fact(key, candidates)
     }
 
     /// Newest first, the first fact found answers.

@@ -164,25 +164,33 @@ impl<T: Zeroed> Deref for Region<T> {
 /// Asks the processor to bring the cache line of `place` near, without waiting for it.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: &T) {
+    prefetch_at(std::ptr::from_ref(place).addr());
+}
+
+/// The same for an address at which there may be nothing at all: that has no effect.
+#[inline(always)]
+pub(crate) fn prefetch_at(address: usize) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that a program could see, and SSE is part of x86_64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast::<i8>()) };
+        let place = std::ptr::without_provenance::<i8>(address);
+        // SAFETY: a prefetch reads nothing that a program could see and never faults, whatever the address;
+        // SSE is part of x86_64.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
     }
     #[cfg(all(target_arch = "aarch64", not(any(loom, miri))))]
     {
-        // SAFETY: a prefetch reads nothing that a program could see.
+        // SAFETY: a prefetch reads nothing that a program could see and never faults, whatever the address.
         unsafe {
             std::arch::asm!(
-                "prfm pldl1keep, [{place}]",
-                place = in(reg) std::ptr::from_ref(place),
+                "prfm pldl1keep, [{address}]",
+                address = in(reg) address,
                 options(nostack, preserves_flags, readonly)
             );
         }
     }
     #[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(any(loom, miri)))))]
-    let _ = place;
+    let _ = address;
 }
 
 #[cfg(test)]

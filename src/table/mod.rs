@@ -25,6 +25,7 @@ mod tests;
 pub(crate) use memory::{Region, prefetch};
 
 use self::line::{Look, SLOTS, SlotClaim};
+use self::memory::prefetch_at;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::limits::{
@@ -50,6 +51,16 @@ pub(crate) struct Table {
     count_step_shift: u32,
     crowded: Counter,
     lines_released: Counter,
+}
+
+/// Where the lines of a table are, for callers that do not hold the table (yet).
+///
+/// Only good for asking the processor for a line: the table may be gone, and the two numbers may be those of
+/// two tables.
+#[derive(Debug, Default)]
+pub(crate) struct LinesHint {
+    first_address: Counter,
+    home_lines: Counter,
 }
 
 /// What one group of threads has put into a table.
@@ -116,6 +127,21 @@ pub(crate) fn touch(lines: &Region<Line>, from: u64, until: u64) {
     }
 }
 
+impl LinesHint {
+    /// Points to the lines of `table` from now on.
+    pub(crate) fn set(&self, table: &Table) {
+        self.first_address.set(table.lines.as_ptr().addr() as u64);
+        self.home_lines.set(table.home_lines);
+    }
+
+    /// Asks the processor for the line where a search for `key` would begin.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: Fingerprint) {
+        let bytes = home(key.hi(), self.home_lines.get()).wrapping_mul(size_of::<Line>());
+        prefetch_at(to_index(self.first_address.get()).wrapping_add(bytes));
+    }
+}
+
 impl Table {
     /// An empty table over zeroed memory.
     pub(crate) fn new(lines: Region<Line>, birth: u64) -> Table {
@@ -140,9 +166,8 @@ impl Table {
 
     /// Home line of every key with this `hi`.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "less than the number of lines, which is a usize")]
     fn home(&self, hi: u64) -> usize {
-        ((u128::from(hi) * u128::from(self.home_lines)) >> 64) as usize
+        home(hi, self.home_lines)
     }
 
     /// Asks the processor for the line where a search for `key` begins.
@@ -171,6 +196,18 @@ impl Table {
     /// begun to take is completed, not waited for.
     #[inline]
     pub(crate) fn locate(&self, key: Fingerprint, vacancy: Vacancy) -> Option<Located<'_>> {
+        let line = &self.lines[vacancy.line_index];
+        match line.claim_slot(vacancy.slot, key) {
+            SlotClaim::Foreign => self.locate_beyond(key, vacancy),
+            claim => {
+                Some(Located { cell: line.stamp(vacancy.slot), is_created: claim == SlotClaim::Created })
+            }
+        }
+    }
+
+    /// The same where another key was faster to take the slot.
+    #[cold]
+    fn locate_beyond(&self, key: Fingerprint, vacancy: Vacancy) -> Option<Located<'_>> {
         let Vacancy { line_index, mut slot } = vacancy;
         let end = (self.home(key.hi()) + WALK_LINES).min(self.lines.len());
         for line in &self.lines[line_index..end] {
@@ -380,6 +417,13 @@ impl Table {
             }
         }
     }
+}
+
+/// Home line of every key with this `hi`, in a table with so many home lines.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "less than the number of lines, which is a usize")]
+fn home(hi: u64, home_lines: u64) -> usize {
+    ((u128::from(hi) * u128::from(home_lines)) >> 64) as usize
 }
 
 /// Longest walk of a probe, in lines.

@@ -29,8 +29,8 @@
 //!
 //! # What a crash can leave
 //!
-//! Any part of a frame that was not synced, in sectors of 512 bytes, and whole frames behind it. Sectors that it
-//! shares with an earlier frame are taken to hold the earlier bytes unchanged.
+//! Any part of a frame that was not synced, in sectors of 512 bytes, and whole frames behind it. Sectors
+//! that it shares with an earlier frame are taken to hold the earlier bytes unchanged.
 //!
 //! # History
 //!
@@ -212,7 +212,7 @@ impl UnverifiedFrame {
         let mut reader = Reader::new(bytes);
         let covered = reader.take(HEAD_BYTES + self.payload)?;
         let is_whole = reader.u64()? == checksum(seed_of(segment_seed, self.place.seq), covered);
-        is_whole.then(|| Frame { place: self.place, kind: self.kind, count: self.count, covered })
+        is_whole.then_some(Frame { place: self.place, kind: self.kind, count: self.count, covered })
     }
 }
 

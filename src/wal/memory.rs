@@ -1,5 +1,6 @@
-//! A store's directory in memory, for tests of the log alone: operations fail on demand, and a power cut keeps
-//! any of the sectors that were not synced.
+//! A store's directory in memory, for tests of the log alone.
+//!
+//! Operations fail on demand, and a power cut keeps any of the sectors that were not synced.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

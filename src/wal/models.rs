@@ -10,7 +10,15 @@ use crate::fingerprint::Fingerprint;
 use crate::sync::Arc;
 
 fn log(memory: &Memory) -> Arc<Log> {
-    let setup = Setup { store_id: 1, segment: 1, seq: 1, segment_bytes: 8192, segments_ready: 0 };
+    let setup = Setup {
+        store_id: 1,
+        segment: 1,
+        seq: 1,
+        segment_bytes: 8192,
+        segment_bytes_max: 8192,
+        segments_ready: 0,
+        segments_at_once: 0,
+    };
     Arc::new(Log::create(Arc::new(memory.clone()), setup).expect("memory does not fail"))
 }
 

@@ -1,31 +1,31 @@
 //! Reading the log back: what is there, and which damage is no damage.
 //!
-//! Frames are numbered without a gap. Everything is synced before it is read, so that nothing is answered from
-//! memory that a power cut could still take back; but for that, nothing is written here.
+//! Frames are numbered without a gap. Everything is synced before it is read, so that nothing is answered
+//! from memory that a power cut could still take back; but for that, nothing is written here.
 //!
 //! # The tail rule
 //!
 //! Frames are read one after the other up to X, where none with the next number is. From there on every
 //! place where a frame may begin is looked at, to the end of the last segment:
 //!
-//! - A whole frame behind X says that the missing one had been synced (`durable below`): a frame that somebody
-//!   was answered for is gone. That is an error which names it; nothing is changed.
-//! - There are whole frames behind X, none of which says so: they were written after the last sync, and a power
-//!   cut kept the later ones. The log is cut at X, they count as never written.
+//! - A whole frame behind X says that the missing one had been synced (`durable below`): a frame that
+//!   somebody was answered for is gone. That is an error which names it; nothing is changed.
+//! - There are whole frames behind X, none of which says so: they were written after the last sync, and a
+//!   power cut kept the later ones. The log is cut at X, they count as never written.
 //! - There is none: a torn write, or the end. The log is cut at X unless everything behind it is zero.
 //!
 //! What has its number although one before it is missing, or a number that was there before, comes from no
-//! crash: an error. So does a segment without its header or of another length (they are synced before they get
-//! their name) and a gap in the numbers of segments. A full segment is treated like all others: the next one
-//! says soon whether it had been synced.
+//! crash: an error. So does a segment without its header or of another length (they are synced before they
+//! get their name) and a gap in the numbers of segments. A full segment is treated like all others: the
+//! next one says soon whether it had been synced.
 //!
 //! What this cannot see is damage to the frames of the last sync when none was written after it. A mark
 //! ([`Log::mark`](super::Log::mark)) covers them.
 //!
 //! # Cuts
 //!
-//! A cut is kept by the store before it acknowledges anything after it, and given to every later recovery: the
-//! log ends there and goes on in a later segment, whatever lies between. As long as it is not kept,
+//! A cut is kept by the store before it acknowledges anything after it, and given to every later recovery:
+//! the log ends there and goes on in a later segment, whatever lies between. As long as it is not kept,
 //! recovery finds it again.
 //!
 //! # Bounds

@@ -25,8 +25,8 @@ pub(super) struct Source {
     pub(super) header: Header,
     /// Number of the first frame, if any frame was ever synced.
     pub(super) first: Option<u64>,
-    file: Box<dyn StorageFile>,
-    end: u64,
+    pub(super) file: Box<dyn StorageFile>,
+    pub(super) end: u64,
 }
 
 impl Source {
@@ -43,7 +43,7 @@ impl Source {
 }
 
 /// What a scan comes upon.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Found<'b> {
     Frame {
         frame: Frame<'b>,

@@ -16,20 +16,20 @@
 //! | 528..4096 | zero | |
 //! | 4096.. | frames | one after the other, then zeros |
 //!
-//! The header has a page of its own, of which only the second sector is written again: `first` is zero, with no
-//! checksum, until frames go to the segment, and lasts with the first sync of any of them.
+//! The header has a page of its own, of which only the second sector is written again: `first` is zero,
+//! with no checksum, until frames go to the segment, and lasts with the first sync of any of them.
 //!
 //! # How one is made
 //!
 //! Under the name `log-NNNNNNNNNN.new` it is given its blocks, filled with zeros and synced; then it gets
-//! its name, and the directory is synced. Writing into such a file changes no length and no map of blocks, so a
-//! sync has nothing but the frames to write: half the time of one that must also turn unwritten extents into
-//! written ones.
+//! its name, and the directory is synced. Writing into such a file changes no length and no map of blocks,
+//! so a sync has nothing but the frames to write: half the time of one that must also turn unwritten
+//! extents into written ones.
 //!
 //! # What a crash can leave
 //!
-//! A file that ends in `.new`, in any state: nobody reads it, and the next log of the store removes it. A file
-//! that has its name also has its length and its header; if not it is damaged, whatever else is there.
+//! A file that ends in `.new`, in any state: nobody reads it, and the next log of the store removes it. A
+//! file that has its name also has its length and its header; if not it is damaged, whatever else is there.
 //!
 //! # History
 //!
@@ -45,7 +45,7 @@ pub(super) const HEADER_BYTES: u64 = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fs-log-s");
 const VERSION: u64 = 1;
-const FIELDS_BYTES: usize = 64;
+pub(super) const FIELDS_BYTES: usize = 64;
 const FIRST_OFFSET: u64 = 512;
 const FIRST_BYTES: usize = 16;
 const NAME_PREFIX: &str = "log-";
@@ -124,7 +124,7 @@ impl Header {
         Ok(header)
     }
 
-    fn decode(bytes: &[u8; FIELDS_BYTES], name: &str) -> Result<Header> {
+    pub(super) fn decode(bytes: &[u8; FIELDS_BYTES], name: &str) -> Result<Header> {
         let mut reader = Reader::new(bytes);
         let mut word = || reader.u64().expect("the header has eight words");
         let (magic, version) = (word(), word());

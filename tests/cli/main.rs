@@ -9,3 +9,5 @@ mod long_lines;
 mod pipes;
 mod samples;
 mod sha256;
+mod store;
+mod store_faults;

@@ -164,7 +164,9 @@ impl Checker<'_> {
         {
             return Err(format!("the cursor was {:?} and is {:?}", before.cursor, said.cursor));
         }
-        for (id, (now, before)) in said.seen.iter().zip(expected.said.iter().flat_map(|said| &said.seen)).enumerate() {
+        for (id, (now, before)) in
+            said.seen.iter().zip(expected.said.iter().flat_map(|said| &said.seen)).enumerate()
+        {
             // Later on more may be over.
             if now != before && (*now || self.workload.model.window_is_forever()) {
                 return Err(format!("ID {id} was {before} and is {now}"));

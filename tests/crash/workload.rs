@@ -65,7 +65,11 @@ pub(crate) fn name(id: Id) -> String {
 }
 
 pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, store: &T, model: &T) -> Outcome {
-    if store == model { Ok(()) } else { Err(format!("{what}: the store says {store:?}, the model {model:?}")) }
+    if store == model {
+        Ok(())
+    } else {
+        Err(format!("{what}: the store says {store:?}, the model {model:?}"))
+    }
 }
 
 pub(crate) fn told<T>(answer: Result<T>) -> Outcome<T> {

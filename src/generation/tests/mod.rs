@@ -61,6 +61,10 @@ impl Random {
 /// Everything that a generation can be asked, compared with its twin.
 fn assert_same(generation: &Generation, twin: &Twin, absent: &[Fingerprint]) {
     assert_eq!(generation.ids(), twin.len() as u64);
+    assert_eq!((generation.id(), generation.birth()), (generation.sealed().id, BIRTH));
+    assert_eq!(generation.file_bytes(), generation.sealed().bytes);
+    let is_loaded = generation.is_filter_loaded();
+    assert_eq!(generation.memory_bytes(), if is_loaded { generation.filter_bytes() } else { 0 });
     for (key, fact) in twin {
         generation.prefetch(*key);
         generation.prefetch_line(*key);

@@ -8,10 +8,11 @@
 //!   there and not in the middle of a log, nor as a signal from a map;
 //! - the first sync of an open file is `fsync`, later ones are `fdatasync`, which on Linux also makes a new
 //!   length last, but leaves out times that nobody reads;
-//! - the lock is the system's on an open file (`flock`), which it drops however the process ends. It refuses a
-//!   second holder in one process as well as in another. The file is never removed: a lock on a file without
-//!   a name keeps nobody out.
+//! - the lock is the system's on an open file (`flock`), which it drops however the process ends. It refuses
+//!   a second holder in one process as well as in another. The file is never removed: a lock on a file
+//!   without a name keeps nobody out.
 
+mod access;
 #[cfg(not(unix))]
 mod portable;
 #[cfg(all(test, unix))]
@@ -26,6 +27,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::access::Access;
 #[cfg(not(unix))]
 use self::portable::{Directory, read_at, reserve, write_at};
 #[cfg(unix)]
@@ -42,19 +44,6 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Zeros that are written at a time where the file system cannot reserve blocks.
 const ZEROS_BYTES: usize = 64 << 10;
-
-/// How a file is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    /// One that exists, to read it.
-    Read,
-    /// One that exists, to read and write it.
-    Write,
-    /// One that does not exist.
-    Create,
-    /// One that may exist.
-    Lock,
-}
 
 /// A directory of the file system.
 #[derive(Debug)]

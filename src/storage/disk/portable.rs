@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Access;
+use super::access::Access;
 
 /// The path of a directory.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
-//! A directory held open, and the files in it, on Unix: everything is relative to the directory's descriptor,
-//! so that nobody can redirect it by swapping a part of the path.
+//! A directory held open, and the files in it, on Unix.
+//!
+//! Everything is relative to the directory's descriptor, so that nobody can redirect it by swapping a part of
+//! the path.
 
 use std::fs::{DirBuilder, File, canonicalize};
 use std::io;
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::Access;
+use super::access::Access;
 
 /// Directories belong to their owner alone, and so do files.
 const DIRECTORY_MODE: u32 = 0o700;

@@ -1,4 +1,4 @@
-//! One file of the simulated disk, in sectors: what a reader sees, and what of that would outlast a power cut.
+//! One file of the simulated disk: what a reader sees, and what of that would outlast a power cut.
 //!
 //! A sector that was written since the last sync keeps its older contents, the durable one first. A power cut
 //! leaves any of them, or parts of several, or zeros or garbage; but a byte that is the same in all of them
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Crash;
+use super::crash::Crash;
 use super::random::Random;
 use crate::sync::Arc;
 

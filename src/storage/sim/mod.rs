@@ -4,6 +4,7 @@
 //! a power cut ([`SimDisk::crash`]) or after the process was killed ([`SimDisk::kill`]). Copies share what
 //! neither has changed, so that thousands of states can be looked at in a second.
 
+mod crash;
 mod disk;
 mod faults;
 mod file;
@@ -15,24 +16,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use self::crash::Crash;
 use self::faults::Faults;
 pub use self::faults::{Fault, Op};
 use self::file::SimFile;
 use self::names::{FileNumber, Names};
 use self::random::Random;
 use crate::sync::{Arc, Mutex};
-
-/// What a power cut leaves of all that was not synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crash {
-    /// Nothing.
-    LoseAll,
-    /// Everything.
-    KeepAll,
-    /// Of each sector, length and name independently all, something older, a torn mixture, zeros or garbage:
-    /// the seed decides.
-    Random(u64),
-}
 
 /// A simulated disk. Clones are the same disk.
 #[derive(Clone, Debug)]

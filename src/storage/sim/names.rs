@@ -1,10 +1,9 @@
-//! The names of the simulated disk: what is there, and which changes of that no sync of the directory covers
-//! yet.
+//! The names of the simulated disk, and which changes of them no sync of the directory covers yet.
 
 use std::collections::BTreeMap;
 use std::io;
 
-use super::Crash;
+use super::crash::Crash;
 use super::random::Random;
 
 /// Numbers files for as long as the disk lives; several names may lead to one file for a while after a power

@@ -13,7 +13,15 @@ use crate::sync::Arc;
 const STORE: u64 = 0x5707e;
 
 fn setup(segment: u64, seq: u64, segment_bytes: u64) -> Setup {
-    Setup { store_id: STORE, segment, seq, segment_bytes, segments_ready: 1 }
+    Setup {
+        store_id: STORE,
+        segment,
+        seq,
+        segment_bytes,
+        segment_bytes_max: segment_bytes,
+        segments_ready: 1,
+        segments_at_once: 1,
+    }
 }
 
 fn open(memory: &Memory, segment: u64, seq: u64, segment_bytes: u64) -> Result<Log> {

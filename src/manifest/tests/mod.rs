@@ -1,5 +1,7 @@
 //! The manifest and the secret: read back as written, and what becomes of them when their bytes change.
 
+mod crash;
+
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -10,8 +12,8 @@ use crate::fingerprint::{Fingerprint, Hasher, SECRET_BYTES, Secret};
 use crate::generation::tests::shelf::Shelf;
 use crate::storage::names::{SECRET, generation_name, segment_name, temporary_name};
 
-const GOLDEN: &[u8] = include_bytes!("../../tests/golden/MANIFEST");
-const GOLDEN_SECRET: &[u8] = include_bytes!("../../tests/golden/SECRET");
+const GOLDEN: &[u8] = include_bytes!("../../../tests/golden/MANIFEST");
+const GOLDEN_SECRET: &[u8] = include_bytes!("../../../tests/golden/SECRET");
 
 fn secret() -> Secret {
     Secret::from_bytes(std::array::from_fn(|index| u8::try_from(index).unwrap() ^ 0x5a))

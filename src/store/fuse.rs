@@ -1,0 +1,214 @@
+//! Compaction on disk: two neighbouring generations become one, slice by slice, while calls go on.
+//!
+//! Both files are read in the order of `hi` and written in the same order, with bounded memory. The newer
+//! fact of a key hides the older one, since a new fact always exceeds those found before it. What is over is
+//! left out, and forgotten facts where nothing older is left to be hidden.
+//!
+//! ```text
+//! generation-7 (newer) \
+//!                       > generation-9.new --sync, rename--> generation-9 --> MANIFEST names it instead
+//! generation-4 (older) /                       --> view lists it instead --> both sources are removed
+//! ```
+//!
+//! A crash before the manifest is replaced leaves the sources, after it the result; the next opening removes
+//! the files that no manifest names.
+//!
+//! # How much is written
+//!
+//! While more than [`GENERATIONS_MAX`] generations are listed the cheapest pair of neighbours is fused. With
+//! at most `k` generations kept and `n` tables sealed a key is then written about `k n^(1/k) / 2` times at
+//! most in all: 4 to 5 times at 10^8 keys. [`Stats::compacted_bytes`](crate::Stats::compacted_bytes) counts.
+
+use crate::error::Result;
+use crate::event::Event;
+use crate::generation::{Generation, GenerationWriter, SealedFact, Spec};
+use crate::limits::{GENERATIONS_MAX, GENERATIONS_MAX_WINDOWED, IDS_PER_STEP, LINES_PER_STEP};
+use crate::stamp::{State, VERSION_MAX};
+use crate::storage::names::generation_name;
+use crate::sync::Arc;
+
+use super::core::Core;
+use super::durable::Durable;
+use super::sealed::Sealed;
+use super::succession::Succession;
+use super::view::View;
+
+/// Two generations that are being made one.
+#[derive(Debug)]
+pub(crate) struct Fusion {
+    newer: Run,
+    older: Run,
+    writer: GenerationWriter,
+    /// The present, in ticks, when it began: what is over by then is left out.
+    now: u64,
+    /// Whether no generation older than these is left to be hidden by a forgotten fact, in a store that never
+    /// forgets by itself. Elsewhere a forgotten fact says how long its ID stays seen when it comes again.
+    is_oldest: bool,
+}
+
+impl Fusion {
+    /// The fusion that is most worth having, if any: of the two neighbours that are cheapest together.
+    pub(crate) fn begin(core: &Core, durable: &Durable, view: &View) -> Result<Option<Fusion>> {
+        let count_max = if core.span.is_forever() { GENERATIONS_MAX } else { GENERATIONS_MAX_WINDOWED };
+        if view.sealed.len() <= count_max {
+            return Ok(None);
+        }
+        let cost = |pair: &[Sealed]| pair[0].ids() + pair[1].ids();
+        let pairs = view.sealed.windows(2).enumerate().filter(|(_, pair)| can_fuse(pair));
+        let Some((index, pair)) = pairs.min_by_key(|(_, pair)| cost(pair)) else { return Ok(None) };
+        let (newer, older) = (pair[0].generation(), pair[1].generation());
+        let (store_id, id) = (durable.store_id(), durable.generation_number());
+        let spec = Spec {
+            store_id,
+            id,
+            ids: cost(pair),
+            birth: newer.birth().min(older.birth()),
+            tick_ms: core.span.tick_ms(),
+            is_forever: core.span.is_forever(),
+        };
+        Ok(Some(Fusion {
+            newer: Run::new(newer),
+            older: Run::new(older),
+            writer: durable.write(|storage| GenerationWriter::create(storage, spec))?,
+            now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
+            is_oldest: core.span.is_forever() && index + 2 == view.sealed.len(),
+        }))
+    }
+
+    /// Memory that is taken for it.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.writer.memory_bytes()
+    }
+
+    /// Whether a generation is one of the two.
+    pub(crate) fn is_source(&self, id: u64) -> bool {
+        id == self.newer.generation.id() || id == self.older.generation.id()
+    }
+
+    /// Copies one slice; whether it was the last.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when a source is damaged: both stay as they are.
+    pub(crate) fn step(&mut self, durable: &Durable) -> Result<bool> {
+        for _ in 0..IDS_PER_STEP {
+            let hi = match (self.newer.peek()?, self.older.peek()?) {
+                (None, None) => return Ok(true),
+                (Some(one), None) | (None, Some(one)) => one.key.hi(),
+                (Some(one), Some(other)) => one.key.hi().min(other.key.hi()),
+            };
+            let mut facts = self.newer.take(hi)?;
+            for fact in self.older.take(hi)? {
+                if facts.iter().all(|newer| newer.key != fact.key) {
+                    facts.push(fact);
+                }
+            }
+            for fact in facts {
+                self.copy(durable, fact)?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn copy(&mut self, durable: &Durable, fact: SealedFact) -> Result<()> {
+        let is_hiding_nothing = fact.state == State::Forgotten && self.is_oldest;
+        if fact.until <= self.now || is_hiding_nothing {
+            return Ok(());
+        }
+        durable.write(|_| self.writer.push(fact.key, fact.state, fact.until))
+    }
+
+    /// Puts the result in the place of its sources.
+    pub(crate) fn finish(self, core: &Core, durable: &Durable, succession: &mut Succession) -> Result<()> {
+        let sources = [self.newer.generation.id(), self.older.generation.id()];
+        if self.writer.ids() == 0 {
+            durable.write(|storage| self.writer.abandon(storage))?;
+            return replace(core, durable, succession, sources, None);
+        }
+        let (named, filter) = durable.write(|storage| self.writer.finish(storage))?;
+        let store_id = durable.store_id();
+        let generation = durable
+            .write(|storage| Generation::open_with(storage, &named, store_id, durable.access, filter))?;
+        core.counters.compactions.add(1);
+        core.counters.compacted_bytes.add(named.bytes);
+        replace(core, durable, succession, sources, Some(generation))
+    }
+
+    /// Gives up, as a source is over: it goes as a whole.
+    pub(crate) fn abandon(self, durable: &Durable) -> Result<()> {
+        durable.write(|storage| self.writer.abandon(storage))
+    }
+}
+
+/// The manifest first, then the view, then the files.
+fn replace(
+    core: &Core,
+    durable: &Durable,
+    succession: &mut Succession,
+    sources: [u64; 2],
+    result: Option<Generation>,
+) -> Result<()> {
+    let named = result.as_ref().map(Generation::sealed);
+    durable.replace_manifest(core.now(), &core.cursors, |manifest| {
+        let place = manifest.generations.iter().position(|named| sources.contains(&named.id)).unwrap_or(0);
+        manifest.generations.retain(|named| !sources.contains(&named.id));
+        if let Some(named) = named {
+            manifest.generations.insert(place, named);
+        }
+    })?;
+    succession.publish(&core.views, |view| {
+        let is_source = |sealed: &Sealed| sources.contains(&sealed.generation().id());
+        let place = view.sealed.iter().position(is_source).unwrap_or(0);
+        view.sealed.retain(|sealed| !is_source(sealed));
+        if let Some(generation) = result {
+            view.sealed.insert(place, Sealed::new(generation));
+        }
+    });
+    if let Some(named) = named {
+        let (file, ids, bytes) = (generation_name(named.id), named.ids, named.bytes);
+        durable.observer.tell(&Event::GenerationsFused { file, ids, bytes });
+    }
+    sources.iter().try_for_each(|id| durable.remove(&generation_name(*id)))
+}
+
+/// Whether two neighbours are close enough in time for one file to state both.
+fn can_fuse(pair: &[Sealed]) -> bool {
+    let birth = pair.iter().map(|sealed| sealed.generation().birth()).min().unwrap_or(0);
+    let until = pair.iter().map(|sealed| sealed.generation().until_max()).max().unwrap_or(0);
+    until.saturating_sub(birth) <= u64::from(VERSION_MAX)
+}
+
+/// One generation, read from its first line to its last.
+#[derive(Debug)]
+struct Run {
+    generation: Arc<Generation>,
+    line_next: u64,
+    /// What was read and not taken yet, the next one last.
+    facts: Vec<SealedFact>,
+}
+
+impl Run {
+    fn new(generation: &Arc<Generation>) -> Run {
+        Run { generation: Arc::clone(generation), line_next: 0, facts: Vec::new() }
+    }
+
+    /// The next fact.
+    fn peek(&mut self) -> Result<Option<SealedFact>> {
+        while self.facts.is_empty() && self.line_next < self.generation.lines() {
+            self.generation.facts_in(self.line_next, LINES_PER_STEP, &mut self.facts)?;
+            self.line_next += LINES_PER_STEP;
+            self.facts.reverse();
+        }
+        Ok(self.facts.last().copied())
+    }
+
+    /// All facts with this `hi`, which is not less than that of the next one's.
+    fn take(&mut self, hi: u64) -> Result<Vec<SealedFact>> {
+        let mut taken = Vec::new();
+        while let Some(fact) = self.peek()?.filter(|fact| fact.key.hi() == hi) {
+            taken.push(fact);
+            self.facts.pop();
+        }
+        Ok(taken)
+    }
+}
