@@ -60,3 +60,17 @@ fn id_seen_again_after_its_forgetting_was_sealed_is_there_after_a_kill() {
         check_all(&store, 0..1, Verdict::Duplicate);
     }
 }
+
+/// Each opening after a kill began a new segment of the log and kept all older ones, although there was nothing
+/// in them: a process that was killed over and over filled the disk.
+#[test]
+fn store_that_is_killed_over_and_over_keeps_no_more_files() {
+    let setup = Setup { durability: Durability::Sync, ..Setup::default() };
+    let mut disk = SimDisk::new(0);
+    for _ in 0..200 {
+        drop(setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap());
+        disk = disk.kill();
+        let files = disk.files();
+        assert!(files.len() <= 6, "{:?}", files.keys());
+    }
+}
