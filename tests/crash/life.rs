@@ -113,7 +113,9 @@ fn id_answered_after_a_torn_end_is_there_after_the_next_crash() {
 #[test]
 fn window_ends_at_the_same_millisecond_after_reopening() {
     let second = Duration::from_secs(1);
-    for (window, length_ms) in [(Window::Fixed(10 * second), 10_000), (Window::Fixed(3600 * second), 3_600_000)] {
+    for (window, length_ms) in
+        [(Window::Fixed(10 * second), 10_000), (Window::Fixed(3600 * second), 3_600_000)]
+    {
         for end in 0..4 {
             let setup = Setup { durability: Durability::Sync, window, ..Setup::default() };
             let disk = SimDisk::new(0);
