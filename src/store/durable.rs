@@ -195,6 +195,11 @@ impl Durable {
         !self.manifest.lock().was_closed
     }
 
+    /// Whether a log that is read back begins behind this segment.
+    pub(crate) fn is_log_behind(&self, segment: u64) -> bool {
+        self.manifest.lock().log_floor > segment
+    }
+
     pub(crate) fn store_id(&self) -> u64 {
         self.manifest.lock().store_id
     }

@@ -43,6 +43,7 @@ pub(crate) struct Fusion {
     now: u64,
     /// Whether no generation older than these is left to be hidden by a forgotten fact, in a store that never
     /// forgets by itself. Elsewhere a forgotten fact says how long its ID stays seen when it comes again.
+    /// While a log still tells of it, it stays: read back after a kill, it would hide what was seen anew.
     is_oldest: bool,
 }
 
@@ -71,7 +72,9 @@ impl Fusion {
             older: Run::new(older),
             writer: durable.write(|storage| GenerationWriter::create(storage, spec))?,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
-            is_oldest: core.span.is_forever() && index + 2 == view.sealed.len(),
+            is_oldest: core.span.is_forever()
+                && index + 2 == view.sealed.len()
+                && pair.iter().all(|sealed| durable.is_log_behind(sealed.log_last())),
         }))
     }
 
@@ -159,9 +162,11 @@ fn replace(
     succession.publish(&core.views, |view| {
         let is_source = |sealed: &Sealed| sources.contains(&sealed.generation().id());
         let place = view.sealed.iter().position(is_source).unwrap_or(0);
+        let log_last = view.sealed.iter().filter(|sealed| is_source(sealed)).map(Sealed::log_last).max();
+        let log_last = log_last.unwrap_or(0);
         view.sealed.retain(|sealed| !is_source(sealed));
         if let Some(generation) = result {
-            view.sealed.insert(place, Sealed::new(generation));
+            view.sealed.insert(place, Sealed::new(generation, log_last));
         }
     });
     if let Some(named) = named {

@@ -225,13 +225,18 @@ fn open_generations(storage: &dyn Storage, manifest: &Manifest, options: &Option
     if manifest.generations.len() > FROZEN_ROTATE_MAX {
         return Err(Error::Uneven { tables: manifest.generations.len() });
     }
+    let segments = names(storage)?.into_iter().filter_map(|name| match name {
+        Name::Segment(segment) => Some(segment),
+        _ => None,
+    });
+    let log_last = segments.max().unwrap_or(0);
     let mut sealed = Vec::with_capacity(manifest.generations.len());
     for named in &manifest.generations {
         let generation = open(named)?;
         if generation.is_filter_rebuilt() {
             options.observer.tell(&Event::FilterRebuilt { file: generation.name().to_owned() });
         }
-        sealed.push(Sealed::new(generation));
+        sealed.push(Sealed::new(generation, log_last));
     }
     Ok(sealed)
 }

@@ -14,6 +14,8 @@ use super::fact::{Fact, Retry};
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
     generation: Arc<Generation>,
+    /// No segment of the log with a larger number has facts that are in it.
+    log_last: u64,
     /// The table that the file was written from, and its filter: the faster ones, while memory allows.
     memory: Option<(Arc<Table>, Option<Arc<Bloom>>)>,
     /// What the last failed look-up met.
@@ -22,8 +24,8 @@ pub(crate) struct Sealed {
 
 impl Sealed {
     /// A generation that is read from its file.
-    pub(crate) fn new(generation: Generation) -> Sealed {
-        Sealed { generation: Arc::new(generation), memory: None, damage: Arc::default() }
+    pub(crate) fn new(generation: Generation, log_last: u64) -> Sealed {
+        Sealed { generation: Arc::new(generation), log_last, memory: None, damage: Arc::default() }
     }
 
     /// Answers from the table that the file was written from.
@@ -39,6 +41,10 @@ impl Sealed {
 
     pub(crate) fn generation(&self) -> &Arc<Generation> {
         &self.generation
+    }
+
+    pub(crate) fn log_last(&self) -> u64 {
+        self.log_last
     }
 
     /// The table in memory, if there still is one.

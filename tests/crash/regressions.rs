@@ -64,6 +64,26 @@ fn id_seen_again_after_its_forgetting_was_sealed_is_there_after_a_kill() {
     }
 }
 
+/// The same when two generations were made one: their forgotten facts went while the log still had them.
+#[test]
+fn id_seen_again_after_its_forgetting_was_fused_away_is_there_after_a_kill() {
+    let setup = Setup { first_table_lines: 1, segment_bytes: 1 << 20, ..Setup::default() };
+    let disk = SimDisk::new(0);
+    let open = |disk: &SimDisk| setup.open_at(disk, NOW_MS, FileAccess::Map).unwrap();
+    let store = open(&disk);
+    check_all(&store, 0..2, Verdict::FirstSeen);
+    settle(&store).unwrap();
+    assert!(store.forget(0_u32.to_le_bytes()).unwrap());
+    for id in (1..600).step_by(3) {
+        check_all(&store, id * 100..id * 100 + 3, Verdict::FirstSeen);
+        settle(&store).unwrap();
+    }
+    assert!(store.stats().compactions > 0, "nothing was fused");
+    check_all(&store, 0..1, Verdict::FirstSeen);
+    store.persist().unwrap();
+    check_all(&open(&disk.kill()), 0..2, Verdict::Duplicate);
+}
+
 /// Each opening after a kill began a new segment of the log and kept all older ones, although there was nothing
 /// in them: a process that was killed over and over filled the disk.
 #[test]
