@@ -45,7 +45,7 @@ fn close_and_persist_with_a_frozen_table_behind_an_empty_one_keep_it() {
     }
 }
 
-/// An ID was forgotten, and sealing left that out because there was nothing that it hid. The log still told of
+/// An ID was forgotten, and sealing left that out because there was nothing that it hid. The log still had
 /// it, in a segment that was shared with later facts. A commit then began with the first version again, so
 /// after a kill the log said: forgotten. What had been committed was gone.
 #[test]
@@ -84,7 +84,7 @@ fn id_seen_again_after_its_forgetting_was_fused_away_is_there_after_a_kill() {
     check_all(&open(&disk.kill()), 0..2, Verdict::Duplicate);
 }
 
-/// Each opening after a kill began a new segment of the log and kept all older ones, although there was nothing
+/// Each opening after a kill began a new segment of the log and kept all older ones, though there was nothing
 /// in them: a process that was killed over and over filled the disk.
 #[test]
 fn store_that_is_killed_over_and_over_keeps_no_more_files() {
@@ -119,7 +119,7 @@ fn commit_until_closed(store: &Store, thread: usize, is_stopped: &AtomicBool) ->
     committed
 }
 
-/// A commit that had logged its fact stated it in the active table without looking whether the store was being
+/// A commit that had logged its fact stated it in the active table without asking whether the store was being
 /// closed: after `close` had sealed everything and before it removed the log. It was answered, and gone.
 #[test]
 fn commit_that_was_answered_while_the_store_was_closed_is_there_afterwards() {
