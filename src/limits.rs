@@ -91,6 +91,9 @@ pub(crate) const LEASE_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 /// Counters that a table spreads its count over, so that threads do not share a cache line.
 pub(crate) const STRIPES: usize = if cfg!(loom) { 1 } else { 16 };
 
+/// Lines from which on a first table is touched by two threads: 16 MiB.
+pub(crate) const LINES_TOUCHED_BY_TWO: u64 = 1 << 18;
+
 /// IDs of a batch that are answered under one view.
 pub(crate) const BATCH_CHUNK: usize = 1024;
 

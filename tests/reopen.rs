@@ -27,7 +27,7 @@ impl Drop for Scratch {
 /// Ends a run of a store: closed, or dropped as a kill would leave it but for the last sync.
 fn end(store: Store, is_closed: bool) {
     if is_closed {
-        store.close().unwrap();
+        store.close().expect("the store can be closed");
     }
 }
 

@@ -95,6 +95,7 @@ impl Store {
     ///
     /// [`Error::Option`] names the option whose value was refused; [`Error::System`] when the system gives no
     /// memory, random numbers or thread.
+    #[expect(clippy::needless_pass_by_value, reason = "a builder is given away when it is done")]
     pub fn in_memory(options: Options) -> Result<Store> {
         Ok(Store { engine: Handle::new(Engine::new(&options)?) })
     }
@@ -122,6 +123,7 @@ impl Store {
     /// another hash, secret or kind of window; [`Error::Format`] when a later version has written it;
     /// [`Error::Corrupt`] when a file is damaged (nothing was changed: see [`Store::salvage`]);
     /// [`Error::Option`], [`Error::Io`], [`Error::System`].
+    #[expect(clippy::needless_pass_by_value, reason = "a builder is given away when it is done")]
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Store> {
         let disk = Disk::open(dir.as_ref(), true)?;
         Ok(Store { engine: Handle::new(Engine::open(Arc::new(disk), &options)?) })
@@ -133,6 +135,7 @@ impl Store {
     ///
     /// As [`Store::open_with`].
     #[cfg(any(test, feature = "testing"))]
+    #[expect(clippy::needless_pass_by_value, reason = "a builder is given away when it is done")]
     pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Store> {
         Ok(Store { engine: Handle::new(Engine::open(storage, &options)?) })
     }
@@ -194,6 +197,7 @@ impl Store {
     /// [`Error::Option`] names what has to be given, or says that `into` is not empty;
     /// [`Error::Mismatch`] and [`Error::Corrupt`] when there is no secret, or a wrong one: no fingerprint
     /// would be right. [`Error::Locked`], [`Error::Format`], [`Error::Io`].
+    #[expect(clippy::needless_pass_by_value, reason = "a builder is given away when it is done")]
     pub fn salvage_with(dir: impl AsRef<Path>, into: impl AsRef<Path>, options: Options) -> Result<Salvage> {
         let source = Disk::open(dir.as_ref(), false)?;
         salvage::salvage(&source, &Disk::open(into.as_ref(), true)?, &options)
