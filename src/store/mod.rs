@@ -192,6 +192,7 @@ impl Store {
     /// [`Error::Option`] names what has to be given, or says that `into` is not empty;
     /// [`Error::Mismatch`] and [`Error::Corrupt`] when there is no secret, or a wrong one: no fingerprint
     /// would be right. [`Error::Locked`], [`Error::Format`], [`Error::Io`].
+    #[expect(clippy::needless_pass_by_value, reason = "options are given away, as when a store is opened")]
     pub fn salvage_with(dir: impl AsRef<Path>, into: impl AsRef<Path>, options: Options) -> Result<Salvage> {
         let source = Disk::open(dir.as_ref(), false)?;
         salvage::salvage(&source, &Disk::open(into.as_ref(), true)?, &options)

@@ -1,5 +1,7 @@
 //! `filter --store` under kills, full disks and wrong directories; damaged stores on the command line.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails it")]
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
