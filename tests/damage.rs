@@ -2,6 +2,8 @@
 //!
 //! `FIRSTSEEN_SEED` sets the course of chance.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails it")]
+
 #[path = "damage/files.rs"]
 mod files;
 
@@ -73,7 +75,7 @@ fn salvaged(dir: &Dir, options: Options, ids: u32) -> (firstseen::Salvage, Store
 fn place_of(error: &Error) -> (&str, u64) {
     match error {
         Error::Corrupt { file, offset, .. } => (file, *offset),
-        other => panic!("{other} is no damage"),
+        other => unreachable!("{other} is no damage"),
     }
 }
 
@@ -271,7 +273,7 @@ fn manifest_gone_beside_a_log_is_made_up_for() {
 fn secret_lost_is_an_error_unless_it_is_given() {
     let secret = Secret::random().unwrap();
     let dir = Dir::new("secret");
-    let options = Options::new().secret(secret.clone());
+    let options = Options::new().secret(secret);
     let store = Store::open_with(dir.path(), options.clone()).unwrap();
     for number in 0..100 {
         let _ = store.check(id(number)).unwrap();

@@ -68,7 +68,8 @@ impl<'a> Recorder<'a> {
             return Ok(());
         }
         let arrived = self.output.arrived()?;
-        while let Some(written) = self.written.pop_front_if(|written| written.end <= arrived) {
+        while self.written.front().is_some_and(|written| written.end <= arrived) {
+            let Some(written) = self.written.pop_front() else { break };
             self.verdicts.resize(self.verdicts.len().max(written.keys.len()), Verdict::Duplicate);
             let verdicts = &mut self.verdicts[..written.keys.len()];
             self.store.check_fingerprints(&written.keys, verdicts).map_err(Failure::Store)?;
