@@ -167,7 +167,8 @@ pub(crate) const DAMAGES_MAX: usize = 100;
 /// Sealed generations above which the two cheapest neighbours are fused.
 pub(crate) const GENERATIONS_MAX: usize = 4;
 
-/// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them longer.
+/// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them
+/// longer.
 pub(crate) const GENERATIONS_MAX_WINDOWED: usize = 16;
 
 /// IDs that one step of a fusion copies: about a millisecond.

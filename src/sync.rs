@@ -120,7 +120,7 @@ mod std_side {
 
     pub(crate) use parking_lot::{Mutex, MutexGuard};
     pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-    pub(crate) use std::sync::{Arc, OnceLock};
+    pub(crate) use std::sync::{Arc, OnceLock, Weak};
 
     /// Whether the calling thread is unwinding.
     pub(crate) fn is_panicking() -> bool {
@@ -262,7 +262,7 @@ mod loom_side {
 
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-    pub(crate) use std::sync::{Arc, OnceLock};
+    pub(crate) use std::sync::{Arc, OnceLock, Weak};
 
     /// loom's mutex without poisoning.
     #[derive(Debug, Default)]

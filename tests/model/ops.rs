@@ -123,12 +123,8 @@ pub(crate) fn sequences() -> impl Strategy<Value = Vec<Op>> {
 /// Sequences in which the store is opened anew now and then.
 #[cfg(feature = "testing")]
 pub(crate) fn sequences_with_reopening() -> impl Strategy<Value = Vec<Op>> {
-    let end = prop_oneof![
-        Just(End::Close),
-        Just(End::Drop),
-        Just(End::Kill),
-        any::<u64>().prop_map(End::PowerCut)
-    ];
+    let end =
+        prop_oneof![Just(End::Close), Just(End::Drop), Just(End::Kill), any::<u64>().prop_map(End::PowerCut)];
     vec(prop_oneof![24 => op(), 1 => end.prop_map(Op::Reopen)], 1..100)
 }
 

@@ -295,7 +295,8 @@ impl Run<'_> {
         same("leases", &stats.leases, &self.twin.leases())?;
         same("leases lost", &stats.leases_lost, &self.twin.leases_lost)?;
         let (len, now) = (self.store.len(), self.now());
-        let (least, most) = (self.twin.live(now), (self.twin.entries.len() * (stats.tables + stats.generations)) as u64);
+        let (least, most) =
+            (self.twin.live(now), (self.twin.entries.len() * (stats.tables + stats.generations)) as u64);
         if len < least || len > most {
             return Err(format!("len is {len}, with {least} live IDs and at most {most} slots"));
         }
