@@ -21,7 +21,7 @@ fn opened(scratch: &Scratch) -> (Disk, PathBuf) {
 fn refusal(path: &Path) -> (ErrorKind, String) {
     match Disk::open(path, true) {
         Err(Error::Io { kind, message, .. }) => (kind, message),
-        outcome => panic!("{outcome:?}"),
+        outcome => unreachable!("{outcome:?}"),
     }
 }
 
@@ -186,7 +186,7 @@ fn lock_is_refused_to_a_second_holder_in_the_process() {
     symlink(&path, &link).expect("links are known here");
     let lock = disk.lock("LOCK").expect("nobody has it");
     for other in [&path, &link] {
-        let error = Disk::open(other, true).and_then(|disk| Ok(disk.lock("LOCK").map(|_| ())));
+        let error = Disk::open(other, true).map(|disk| disk.lock("LOCK").map(|_| ()));
         let error = error.expect("it opens").expect_err("it is locked");
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
         assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");

@@ -119,7 +119,7 @@ struct Pair {
 impl Pair {
     fn new(seed: u64) -> Pair {
         let (disk, twin, open) = (SimDisk::new(seed), Twin::default(), Vec::new());
-        disk.rename_torn(seed % 3 == 0);
+        disk.rename_torn(seed.is_multiple_of(3));
         Pair { disk, twin, open, random: Random::new(!seed) }
     }
 
