@@ -165,7 +165,8 @@ fn verify_json(verification: &Verification) -> String {
     // String's writer never fails.
     let _ = writeln!(
         text,
-        "\"files\":{},\"bytes\":{},\"generations\":{},\"log_records\":{},\"frames_discarded\":{},\"needs_recovery\":{},\"damages\":{}}}",
+        "\"files\":{},\"bytes\":{},\"generations\":{},\"log_records\":{},\
+         \"frames_discarded\":{},\"needs_recovery\":{},\"damages\":{}}}",
         verification.files,
         verification.bytes,
         json::array(generations),

@@ -20,6 +20,7 @@ mod ledger;
 mod lifecycle;
 mod maintain;
 mod open;
+mod outcome;
 mod pending;
 mod replay;
 mod salvage;
@@ -36,7 +37,7 @@ mod view;
 pub use self::explain::{Explanation, Known};
 pub use self::held::{Claim, ClaimBatch, Lease};
 pub use self::maintain::Progress;
-pub use self::salvage::Salvage;
+pub use self::outcome::Salvage;
 pub use self::verify::Verification;
 
 use std::path::Path;
@@ -170,8 +171,8 @@ impl Store {
         verify::verify(&Disk::open(dir.as_ref(), false)?)
     }
 
-    /// Makes a new store in the empty or new directory `into` of everything that still reads of a damaged one:
-    /// every line of a sealed file and every frame of the log whose checksum holds. The damaged store is not
+    /// Makes a new store in the empty or new directory `into` of everything that still reads of a damaged
+    /// one: every line of a sealed file and every frame of the log whose checksum holds. The damaged store is not
     /// touched.
     ///
     /// # Errors
@@ -184,8 +185,8 @@ impl Store {
     /// The same with what the damaged store can't tell: its secret, if that is kept elsewhere or its file is
     /// damaged; its hash and window, if the manifest is.
     ///
-    /// When the manifest is damaged all files of the store that are there are read, be they needed or not. An ID
-    /// that was forgotten may be seen again then, and so may one in a frame of the log that was lost.
+    /// When the manifest is damaged all files of the store that are there are read, be they needed or not. An
+    /// ID that was forgotten may be seen again then, and so may one in a frame of the log that was lost.
     ///
     /// # Errors
     ///
