@@ -46,7 +46,7 @@ fn run_killed_twenty_times_prints_every_line_and_few_twice() {
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("FIRSTSEEN_SEED={seed}");
     let mut random = Random::new(seed);
-    let distinct = 300_000;
+    let distinct = 700_000;
     let input: String = (0..distinct + distinct / 2)
         .map(|index| line(if index < distinct { index } else { index / 3 }))
         .collect();
@@ -61,10 +61,17 @@ fn run_killed_twenty_times_prints_every_line_and_few_twice() {
     finish(start(&other, &format!("{other}-output"))).quiet_success();
     let whole_ms = u64::try_from(begun.elapsed().as_millis()).unwrap().max(20);
     let mut killed = 0;
-    for _ in 0..KILLS {
+    for round in 0..KILLS {
+        let bytes_before = fs::metadata(&output).map_or(0, |metadata| metadata.len());
         let mut child = start(&store, &output);
-        let after_ms = random.below(whole_ms) as u64;
-        std::thread::sleep(Duration::from_millis(after_ms));
+        if round % 4 == 0 {
+            std::thread::sleep(Duration::from_millis(random.below(whole_ms) as u64));
+        } else {
+            // Around the time at which a block is written and recorded.
+            let has_grown = || fs::metadata(&output).is_ok_and(|metadata| metadata.len() > bytes_before);
+            while !has_grown() && child.try_wait().unwrap().is_none() {}
+            std::thread::sleep(Duration::from_micros(random.below(3_000) as u64));
+        }
         child.kill().unwrap();
         killed += usize::from(!child.wait().unwrap().success());
     }
