@@ -79,7 +79,11 @@ fn open_named(
     advance(&*storage, &mut manifest, &replayed, clock.now())?;
     manifest.window = window;
     manifest.ttl_ms_max = span.ttl_ms_max();
-    let log_from = replayed.next_segment;
+    if replayed.table.facts() == 0 {
+        // Nothing is in the log alone: it begins anew. A store that is killed again and again keeps no more of
+        // it than one that is closed.
+        manifest.begin_log_at(replayed.next_segment, &replayed.cursors);
+    }
     manifest.write(&*storage)?;
     let log = begin_log(&storage, &manifest, &replayed, options)?;
     if log.is_some() && manifest.was_closed {
@@ -97,7 +101,7 @@ fn open_named(
             clock,
             active: replayed.table,
             sealed,
-            log_from: if replayed.records == 0 { log_from } else { manifest.log_floor },
+            log_from: manifest.log_floor,
             attempts_before: manifest.run * ATTEMPTS_PER_RUN,
             cursors: Cursors::new(replayed.cursors),
             durable: Some(Durable::new(Opened {
