@@ -26,10 +26,12 @@ mod replay;
 mod salvage;
 mod seal;
 mod sealed;
+mod stream;
 mod succession;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+mod transfer;
 mod upkeep;
 mod verify;
 mod view;
@@ -38,6 +40,7 @@ pub use self::explain::{Explanation, Known};
 pub use self::held::{Claim, ClaimBatch, Lease};
 pub use self::maintain::Progress;
 pub use self::salvage::Salvage;
+pub use self::transfer::Imported;
 pub use self::verify::Verification;
 
 use std::path::Path;
