@@ -91,7 +91,7 @@ fn open_after_kill(dir: &Path, round: u64) -> Store {
             outcome => return outcome.expect("the store opens after a kill"),
         }
     }
-    panic!("the killed child still holds the lock after two seconds");
+    unreachable!("the killed child still holds the lock after two seconds");
 }
 
 fn run_and_kill(dir: &Path, round: u64, random: &mut Random) -> Vec<u8> {

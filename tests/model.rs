@@ -8,6 +8,9 @@
 
 #[path = "model/coverage.rs"]
 mod coverage;
+#[cfg(feature = "testing")]
+#[path = "model/disk.rs"]
+mod disk;
 #[path = "model/leases.rs"]
 mod leases;
 #[path = "model/ops.rs"]
@@ -31,22 +34,22 @@ use watch::Watch;
 /// Sequences of a run without `FIRSTSEEN_SEQUENCES`.
 const SEQUENCES: u32 = 40_000;
 
+/// The same for stores on a simulated disk.
+#[cfg(feature = "testing")]
+const SEQUENCES_DURABLE: u32 = 20_000;
+
 /// A run of so many sequences or more must have met everything that can happen.
 const SEQUENCES_COVERING: u32 = 2_000;
 
 #[test]
 fn store_under_random_calls_answers_like_the_twin() {
-    let sequences: u32 = number("FIRSTSEEN_SEQUENCES").map_or(SEQUENCES, |given| given.try_into().unwrap());
-    let seed = number("FIRSTSEEN_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
-    let mut config = Config::with_cases(sequences);
-    config.failure_persistence = None;
-    config.max_shrink_iters = 20_000;
-    let mut runner = TestRunner::new_with_rng(config, generator(seed));
+    let sequences = sequences(SEQUENCES);
+    let (seed, mut runner) = runner(sequences);
     let repeat = format!("repeat with FIRSTSEEN_SEED={seed} FIRSTSEEN_SEQUENCES={sequences}");
     let (coverage, watch) = (Coverage::default(), Watch::start(repeat.clone()));
     let outcome = runner.run(&(ops::setups(), ops::sequences()), |(setup, ops)| {
         watch.begin(&setup, &ops);
-        let outcome = run::sequence(&setup, &ops, &coverage).map_err(TestCaseError::fail);
+        let outcome = run::sequence(&setup, None, &ops, &coverage).map_err(TestCaseError::fail);
         watch.end();
         outcome
     });
@@ -62,6 +65,32 @@ fn store_under_random_calls_answers_like_the_twin() {
     }
 }
 
+/// The same with stores on a simulated disk, which are closed, dropped, killed and lose their power.
+#[cfg(feature = "testing")]
+#[test]
+fn durable_store_under_random_calls_and_crashes_answers_like_the_twin() {
+    let sequences = sequences(SEQUENCES_DURABLE);
+    let (seed, mut runner) = runner(sequences);
+    let repeat = format!("repeat with FIRSTSEEN_SEED={seed} FIRSTSEEN_SEQUENCES={sequences}");
+    let (coverage, watch) = (Coverage::default(), Watch::start(repeat.clone()));
+    let ends = std::sync::Arc::new(disk::Ends::default());
+    let strategy = (ops::setups(), disk::habits(), ops::sequences_with_reopening());
+    let outcome = runner.run(&strategy, |(setup, habits, ops)| {
+        watch.begin(&setup, &ops);
+        let place = Box::new(disk::OnDisk::new(habits, &ends));
+        let outcome = run::sequence(&setup, Some(place), &ops, &coverage);
+        watch.end();
+        outcome.map_err(TestCaseError::fail)
+    });
+    if let Err(failure) = outcome {
+        panic!("{repeat}: {failure}");
+    }
+    let mut out = std::io::stderr();
+    writeln!(out, "model on disk: {sequences} sequences, seed {seed}: {coverage}").unwrap();
+    writeln!(out, "counted: {sequences} durable sequences, {ends}").unwrap();
+    assert!(sequences < SEQUENCES_COVERING || ends.are_all_met(), "{ends}");
+}
+
 /// The same seed has to give the same sequences, or no failure could be repeated.
 #[test]
 fn generator_with_equal_seeds_gives_equal_sequences() {
@@ -72,6 +101,18 @@ fn generator_with_equal_seeds_gives_equal_sequences() {
     };
     assert_eq!(first(7), first(7));
     assert_ne!(first(7), first(8));
+}
+
+fn sequences(unless_given: u32) -> u32 {
+    number("FIRSTSEEN_SEQUENCES").map_or(unless_given, |given| given.try_into().unwrap())
+}
+
+fn runner(sequences: u32) -> (u64, TestRunner) {
+    let seed = number("FIRSTSEEN_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
+    let mut config = Config::with_cases(sequences);
+    config.failure_persistence = None;
+    config.max_shrink_iters = 20_000;
+    (seed, TestRunner::new_with_rng(config, generator(seed)))
 }
 
 fn generator(seed: u64) -> TestRng {

@@ -74,7 +74,7 @@ fn run_recorded(settings: Settings, place: &Path) -> Result<(), Failure> {
     let clock = Clock::system();
     let started = clock.now();
     let Settings { inputs, format, options, report, syncs, quiet, .. } = settings;
-    let store = open(place, options, quiet)?;
+    let (store, cause) = open(place, options, quiet)?;
     let outcome = Output::open(format.terminator, syncs, quiet).and_then(|output| {
         let mut blocks = Blocks::new(inputs, format);
         let mut first = Block::default();
@@ -86,8 +86,8 @@ fn run_recorded(settings: Settings, place: &Path) -> Result<(), Failure> {
     }
     match (outcome, store.close()) {
         // What stopped the run says more than what that did to the store.
-        (Err(failure), _) => Err(failure),
-        (Ok(_), closed) => closed.map_err(Failure::Store),
+        (Err(failure), _) => Err(cause.of(failure)),
+        (Ok(_), closed) => closed.map_err(|error| cause.of(Failure::Store(error))),
     }
 }
 

@@ -49,7 +49,7 @@ fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure
         Command::Nothing => Err(Failure::NothingAsked { help: help::text(Topic::Tool) }),
         Command::Help(topic) => help::print(topic),
         Command::Version => help::print_version(),
-        Command::Run(Topic::Filter, raw) => filter::run(settings::check(raw)?),
-        Command::Run(topic, raw) => inspect::run(topic, raw),
+        Command::Run(Topic::Filter, raw) => filter::run(settings::check(*raw)?),
+        Command::Run(topic, raw) => inspect::run(topic, &raw),
     }
 }

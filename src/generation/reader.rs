@@ -12,6 +12,7 @@ use crate::table::prefetch;
 use super::file::{Access, Content, SealedFile, index};
 use super::filter::Filter;
 use super::header::Header;
+#[cfg(test)]
 use super::scan::Facts;
 use super::{Sealed, SealedFact, home};
 
@@ -161,6 +162,7 @@ impl Generation {
     }
 
     /// All facts in the order of `hi`, each line checked; ends with the first error.
+    #[cfg(test)]
     pub(crate) fn facts(&self) -> Facts<'_> {
         self.file.facts()
     }

@@ -50,7 +50,9 @@ impl<'l> Ledger<'l> {
 
     fn reserve_session(&mut self, log: &'l Log) -> Result<(), Retry> {
         // The full one ends first: whoever waits for room must not hold any.
-        self.session = None;
+        if let Some(full) = self.session.take() {
+            full.finish();
+        }
         // After a failure there is none either: whoever then drains the log is told.
         self.session = Some(log.session().ok().flatten().ok_or(Retry::Unlogged)?);
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! 1. find out what is known of the store, from its manifest or else from its files ([`Evidence`]);
 //! 2. read every whole frame of the log, and sort its facts;
-//! 3. merge them with the lines of all generations, in the order of `hi`, into one new generation: of each key
-//!    the largest fact wins, as everywhere;
+//! 3. merge them with the lines of all generations, in the order of `hi`, into one new generation: of each
+//!    key the largest fact wins, as everywhere;
 //! 4. write the secret, and last the manifest, which makes it a store.
 //!
 //! Memory: 24 bytes for each fact in the log, a filter, and a block of each generation.

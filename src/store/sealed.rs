@@ -50,6 +50,12 @@ impl Sealed {
         self.memory.as_ref().and_then(|(_, filter)| filter.as_ref())
     }
 
+    /// Bytes of memory that its filter would take, where it is only in the map of the file.
+    pub(crate) fn filter_bytes_unloaded(&self) -> Option<u64> {
+        let is_loaded = self.filter().is_some() || self.generation.is_filter_loaded();
+        (!is_loaded).then(|| self.generation.filter_bytes())
+    }
+
     /// What the generation knows of a key.
     ///
     /// The file's lines prove themselves, so a damaged one is told and never taken for an absent key (G4).

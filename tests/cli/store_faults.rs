@@ -1,5 +1,7 @@
 //! `filter --store` under kills, full disks and wrong directories; damaged stores on the command line.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails it")]
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
@@ -121,13 +123,13 @@ impl Drop for SmallDisk {
 #[test]
 fn disk_that_fills_up_stops_the_run_and_loses_nothing() {
     let folder = Folder::new("store-enospc");
-    for size in ["40m", "75m", "100m", "140m"] {
+    for size in ["40m", "100m", "140m"] {
         let inner = Folder::new(&format!("store-enospc-{size}"));
         let Some(disk) = SmallDisk::mount(&inner, size) else {
             println!("skipped: mounting a small file system is not permitted here");
             return;
         };
-        let distinct = 4_000_000;
+        let distinct = 1_000_000;
         let input = folder.file("input", (0..distinct).map(line).collect::<String>().as_bytes());
         let (store, output) = (format!("{}/store", disk.0), format!("{}/output-{size}", folder.path()));
         let start = || {

@@ -46,8 +46,12 @@ struct Tally {
 impl Known {
     /// Two generations, and either nothing else or a log that was not closed.
     fn new(is_closed: bool) -> Known {
-        let setup =
-            Setup { durability: Durability::Sync, segment_bytes: 5696, first_table_lines: 4, ..Setup::default() };
+        let setup = Setup {
+            durability: Durability::Sync,
+            segment_bytes: 5696,
+            first_table_lines: 4,
+            ..Setup::default()
+        };
         let disk = SimDisk::new(0);
         let store = setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap();
         for ids in [0..17, 17..34] {
@@ -65,7 +69,8 @@ impl Known {
         Known { disk, files, setup, unproved: (!is_closed).then_some(IDS - 1) }
     }
 
-    /// Opens the store with other files: no wrong answer, and nothing is changed by an opening that is refused.
+    /// Opens the store with other files: no wrong answer, and nothing is changed by an opening that is
+    /// refused.
     fn open(&self, image: &SimDisk, access: FileAccess, tally: &Tally) -> Result<(), String> {
         let before = image.files();
         tally.opens.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +152,9 @@ impl Known {
 
 fn tell(what: &str, tally: &Tally) {
     let Tally { opens, refused, partly } = tally;
-    eprintln!("counted: {what}: {opens:?} opens, {refused:?} refused, {partly:?} with look-ups refused, 0 wrong");
+    eprintln!(
+        "counted: {what}: {opens:?} opens, {refused:?} refused, {partly:?} with look-ups refused, 0 wrong"
+    );
 }
 
 #[test]
@@ -187,7 +194,9 @@ fn exchanged_and_missing_files_are_errors_or_do_not_matter() {
             let image = known.disk.kill();
             image.remove(file).unwrap();
             image.sync_dir().unwrap();
-            known.open(&image, FileAccess::Map, &tally).unwrap_or_else(|text| panic!("without {file}: {text}"));
+            known
+                .open(&image, FileAccess::Map, &tally)
+                .unwrap_or_else(|text| panic!("without {file}: {text}"));
         }
         for (file, bytes) in &other.files {
             if known.files.contains_key(file) {

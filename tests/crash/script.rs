@@ -55,19 +55,42 @@ pub(crate) fn scripts() -> Vec<Script> {
     let script = |setup, calls: Vec<Call>| Script { setup, calls };
     vec![
         script(sync, (0..30).map(Check).chain([Settle, Check(31), Maintain, Check(0)]).collect()),
-        script(setup, vec![Batch(0, 9), Settle, Batch(5, 9), Forget(2), Persist, Settle, Reopen, Batch(0, 20)]),
+        script(
+            setup,
+            vec![Batch(0, 9), Settle, Batch(5, 9), Forget(2), Persist, Settle, Reopen, Batch(0, 20)],
+        ),
         script(
             windows,
-            vec![Batch(0, 5), Settle, Advance(2_000), Batch(3, 9), Settle, Advance(2_100), Settle, Batch(0, 9)]
-                .into_iter()
-                .chain([Forget(1), Advance(1_000), Settle, Check(1), Reopen, Advance(4_000), Settle, Check(30)])
-                .collect(),
+            vec![
+                Batch(0, 5),
+                Settle,
+                Advance(2_000),
+                Batch(3, 9),
+                Settle,
+                Advance(2_100),
+                Settle,
+                Batch(0, 9),
+            ]
+            .into_iter()
+            .chain([Forget(1), Advance(1_000), Settle, Check(1), Reopen, Advance(4_000), Settle, Check(30)])
+            .collect(),
         ),
         script(
             sync,
-            vec![CommitWith(0, 6), Maintain, CommitWith(4, 6), Settle, CommitWith(9, 2), Reopen, CommitWith(9, 9)],
+            vec![
+                CommitWith(0, 6),
+                Maintain,
+                CommitWith(4, 6),
+                Settle,
+                CommitWith(9, 2),
+                Reopen,
+                CommitWith(9, 9),
+            ],
         ),
-        script(none, vec![Batch(0, 5), Persist, Batch(3, 9), Settle, Forget(1), Reopen, Batch(0, 20), Persist]),
+        script(
+            none,
+            vec![Batch(0, 5), Persist, Batch(3, 9), Settle, Forget(1), Reopen, Batch(0, 20), Persist],
+        ),
         script(deferred, vec![Batch(0, 9), Advance(1_000), Maintain, Batch(9, 9), Settle, Reopen, Check(1)]),
     ]
 }
@@ -78,8 +101,7 @@ impl Script {
         let model = Model::new(self.setup.window);
         let now_ms = 1_700_000_000_000;
         let clock = ManualClock::new(Timestamp::from_millis(now_ms));
-        let mut run =
-            Run { model, now_ms, acked: 0, durable: 0, high: 0, failure: None, store: None };
+        let mut run = Run { model, now_ms, acked: 0, durable: 0, high: 0, failure: None, store: None };
         match open(disk, self.setup.options(clock.clock())) {
             Ok(store) => run.store = Some(store),
             Err(error) => run.failure = Some((None, error)),

@@ -75,6 +75,19 @@ pub(crate) enum Op {
     SetBack(Length),
     Maintain(u8),
     MaintainUntilIdle,
+    /// Only in a store that has a place to be opened from again.
+    Reopen(End),
+}
+
+/// How a run of a store ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    Close,
+    /// Dropped without being closed.
+    Drop,
+    Kill,
+    /// A power cut, of which the seed decides what it leaves.
+    PowerCut(u64),
 }
 
 pub(crate) fn setups() -> impl Strategy<Value = Setup> {
@@ -105,6 +118,14 @@ pub(crate) fn setups() -> impl Strategy<Value = Setup> {
 
 pub(crate) fn sequences() -> impl Strategy<Value = Vec<Op>> {
     vec(op(), 1..100)
+}
+
+/// Sequences in which the store is opened anew now and then.
+#[cfg(feature = "testing")]
+pub(crate) fn sequences_with_reopening() -> impl Strategy<Value = Vec<Op>> {
+    let end =
+        prop_oneof![Just(End::Close), Just(End::Drop), Just(End::Kill), any::<u64>().prop_map(End::PowerCut)];
+    vec(prop_oneof![24 => op(), 1 => end.prop_map(Op::Reopen)], 1..100)
 }
 
 fn op() -> impl Strategy<Value = Op> {

@@ -9,7 +9,7 @@ use firstseen::{
 };
 
 use crate::coverage::{Coverage, Event};
-use crate::ops::{Id, Length, Op, Setup};
+use crate::ops::{End, Id, Length, Op, Setup};
 use crate::twin::{Fact, Moment, Twin};
 
 /// Steps of maintenance after which a store of a hundred IDs has nothing to do any more.
@@ -23,8 +23,19 @@ const PIN: &str = "pin";
 
 pub(crate) type Outcome<T = ()> = std::result::Result<T, String>;
 
+/// Where a store keeps its state, to be opened from again.
+pub(crate) trait Place {
+    /// Opens the store, in ways of this place.
+    fn open(&self, options: Options) -> Result<Store>;
+
+    /// Ends a run, so that all that was answered is still there; handles of it may live on.
+    fn end(&mut self, end: End, store: &Store) -> Result<()>;
+}
+
 /// A store and its twin on their way through one sequence.
 pub(crate) struct Run<'c> {
+    place: Option<Box<dyn Place>>,
+    options: Options,
     pub(crate) store: Store,
     pub(crate) clock: ManualClock,
     pub(crate) twin: Twin,
@@ -35,8 +46,13 @@ pub(crate) struct Run<'c> {
 }
 
 /// Runs `ops` in order; the message of a failure says at which one answers differ.
-pub(crate) fn sequence(setup: &Setup, ops: &[Op], coverage: &Coverage) -> Outcome {
-    let mut run = Run::new(setup, coverage)?;
+pub(crate) fn sequence(
+    setup: &Setup,
+    place: Option<Box<dyn Place>>,
+    ops: &[Op],
+    coverage: &Coverage,
+) -> Outcome {
+    let mut run = Run::new(setup, place, coverage)?;
     for (index, op) in ops.iter().enumerate() {
         let told = |text| format!("op {index}, {op:?}: {text}");
         run.step(op).and_then(|()| run.compare_counts()).map_err(told)?;
@@ -56,8 +72,15 @@ pub(crate) fn name(id: Id) -> String {
     format!("id-{id}")
 }
 
+fn open(place: Option<&dyn Place>, options: Options) -> Result<Store> {
+    match place {
+        None => Store::in_memory(options),
+        Some(place) => place.open(options),
+    }
+}
+
 impl<'c> Run<'c> {
-    fn new(setup: &Setup, coverage: &'c Coverage) -> Outcome<Run<'c>> {
+    fn new(setup: &Setup, place: Option<Box<dyn Place>>, coverage: &'c Coverage) -> Outcome<Run<'c>> {
         let twin = Twin::new(setup);
         let clock = ManualClock::new(Timestamp::from_millis(setup.start_ms));
         let mut options = Options::new()
@@ -71,11 +94,11 @@ impl<'c> Run<'c> {
         if setup.ttl_factor.is_some() && !twin.is_forever() {
             options = options.ttl_max(Duration::from_millis(twin.ttl_ms_max));
         }
-        let store = told(Store::in_memory(options))?;
+        let store = told(open(place.as_deref(), options.clone()))?;
         let tick_ms = if twin.is_forever() { 0 } else { twin.tick_ms };
         same("milliseconds in a tick", &store.stats().tick_ms, &tick_ms)?;
         let (handles, batches, tokens) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Run { store, clock, twin, coverage, handles, batches, tokens })
+        Ok(Run { place, options, store, clock, twin, coverage, handles, batches, tokens })
     }
 
     fn step(&mut self, op: &Op) -> Outcome {
@@ -125,7 +148,24 @@ impl<'c> Run<'c> {
                 (0..*steps).try_for_each(|_| told(self.store.maintain().map(drop)))
             }
             Op::MaintainUntilIdle => self.maintain_until_idle(),
+            Op::Reopen(end) => self.reopen(*end),
         }
+    }
+
+    /// Ends the run of the store and opens it again.
+    fn reopen(&mut self, end: End) -> Outcome {
+        let Some(place) = &mut self.place else { return Ok(()) };
+        told(place.end(end, &self.store))?;
+        self.handles.clear();
+        self.batches.clear();
+        self.coverage.stats(&self.store.stats());
+        // Drops the old one, which may have the place locked.
+        self.store = told(Store::in_memory(self.options.clone()))?;
+        // How late it was a kill may have made it forget: windows end late then, and the twin cannot know.
+        self.clock.set(Timestamp::from_millis(self.clock_ms().max(self.twin.time_ms)));
+        self.store = told(open(self.place.as_deref(), self.options.clone()))?;
+        self.twin.reopen();
+        self.compare_all()
     }
 
     fn clock_ms(&self) -> u64 {
@@ -255,7 +295,8 @@ impl Run<'_> {
         same("leases", &stats.leases, &self.twin.leases())?;
         same("leases lost", &stats.leases_lost, &self.twin.leases_lost)?;
         let (len, now) = (self.store.len(), self.now());
-        let (least, most) = (self.twin.live(now), (self.twin.entries.len() * stats.tables) as u64);
+        let (least, most) =
+            (self.twin.live(now), (self.twin.entries.len() * (stats.tables + stats.generations)) as u64);
         if len < least || len > most {
             return Err(format!("len is {len}, with {least} live IDs and at most {most} slots"));
         }

@@ -102,6 +102,12 @@ impl Twin {
         self.is_forever
     }
 
+    /// The store was opened anew: leases are gone, and what is counted begins anew.
+    pub(crate) fn reopen(&mut self) {
+        self.entries.values_mut().for_each(|entry| entry.lease = None);
+        self.leases_lost = 0;
+    }
+
     /// The moment of a call at `now_ms`; time never goes back.
     pub(crate) fn moment(&mut self, now_ms: u64, clock_ms: u64, ttl_ms: u64, merges: u64) -> Moment {
         self.time_ms = self.time_ms.max(now_ms);
