@@ -165,6 +165,7 @@ mod lease;
 mod limits;
 mod manifest;
 mod options;
+mod partition;
 mod stamp;
 mod stats;
 mod storage;
@@ -181,8 +182,11 @@ pub use event::Event;
 pub use fingerprint::{Fingerprint, Hash, Secret};
 pub use lease::Token;
 pub use options::{Durability, FileAccess, Maintenance, Options, WhenFull, Window};
+pub use partition::partition;
 pub use stats::Stats;
-pub use store::{Claim, ClaimBatch, Explanation, Known, Lease, Progress, Salvage, Store, Verification};
+pub use store::{
+    Claim, ClaimBatch, Explanation, Imported, Known, Lease, Progress, Salvage, Store, Verification,
+};
 pub use verdict::Verdict;
 
 /// Parts of the engine for the benches of this repository; no part of the public interface.
