@@ -29,6 +29,7 @@ mod output;
 mod parse;
 mod recorded;
 mod settings;
+mod sift;
 mod summary;
 mod values;
 

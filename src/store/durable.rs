@@ -190,6 +190,11 @@ impl Durable {
     }
 
     /// The store's number.
+    /// Whether opening the store now would read a log.
+    pub(crate) fn has_log_to_read(&self) -> bool {
+        !self.manifest.lock().was_closed
+    }
+
     pub(crate) fn store_id(&self) -> u64 {
         self.manifest.lock().store_id
     }

@@ -34,7 +34,8 @@ pub(crate) struct Seal {
     next_line: u64,
     /// The present, in ticks, when sealing began: what is over by then is left out.
     now: u64,
-    /// Whether there is nothing older that a forgotten fact could hide.
+    /// Whether there is nothing older that a forgotten fact could hide, nor a log that tells of it: read back
+    /// after a kill, it would hide what is seen anew, with a version that began from the first again.
     is_oldest: bool,
 }
 
@@ -57,7 +58,10 @@ impl Seal {
             writer,
             next_line: 0,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
-            is_oldest: core.span.is_forever() && view.older.len() == 1 && view.sealed.is_empty(),
+            is_oldest: core.span.is_forever()
+                && view.older.len() == 1
+                && view.sealed.is_empty()
+                && !durable.has_log_to_read(),
         }))
     }
 

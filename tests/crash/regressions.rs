@@ -5,7 +5,7 @@ use std::time::Duration;
 use firstseen::testing::{Crash, SimDisk};
 use firstseen::{Durability, FileAccess, Store, Verdict, Window};
 
-use crate::setup::Setup;
+use crate::setup::{Setup, settle};
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
@@ -39,5 +39,24 @@ fn close_and_persist_with_a_frozen_table_behind_an_empty_one_keep_it() {
                 check_all(&store, 0..ids, Verdict::Duplicate);
             }
         }
+    }
+}
+
+/// An ID was forgotten, and sealing left that out because there was nothing that it hid. The log still told of
+/// it, in a segment that was shared with later facts. A commit then began with the first version again, so
+/// after a kill the log said: forgotten. What had been committed was gone.
+#[test]
+fn id_seen_again_after_its_forgetting_was_sealed_is_there_after_a_kill() {
+    for durability in [Durability::None, Durability::Buffered, Durability::Sync] {
+        let setup = Setup { durability, first_table_lines: 1, ..Setup::default() };
+        let disk = SimDisk::new(0);
+        let store = setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap();
+        check_all(&store, 0..1, Verdict::FirstSeen);
+        assert!(store.forget(0_u32.to_le_bytes()).unwrap());
+        settle(&store).unwrap();
+        check_all(&store, 0..1, Verdict::FirstSeen);
+        store.persist().unwrap();
+        let store = setup.open_at(&disk.kill(), NOW_MS, FileAccess::Map).unwrap();
+        check_all(&store, 0..1, Verdict::Duplicate);
     }
 }

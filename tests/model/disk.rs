@@ -28,7 +28,7 @@ pub(crate) fn habits() -> impl Strategy<Value = Habits> {
         1 => Just(Durability::Deferred(Duration::from_secs(1))),
         1 => Just(Durability::None),
     ];
-    let segment_bytes = prop_oneof![Just(5696), Just(8192), Just(20_000)];
+    let segment_bytes = prop_oneof![Just(8192), Just(12_288), Just(20_000)];
     let access = prop_oneof![Just(FileAccess::Map), Just(FileAccess::Read)];
     (durability, segment_bytes, access, any::<u64>()).prop_map(|(durability, segment_bytes, access, seed)| {
         Habits { durability, segment_bytes, access, seed }
