@@ -1,5 +1,6 @@
-//! What durability costs, as ratios in one run: the log against the engine in memory, syncs against the disk
-//! alone, and how long opening takes.
+//! What durability costs, as ratios in one run.
+//!
+//! The log against the engine in memory, syncs against the disk alone, and how long opening takes.
 //!
 //! `cargo bench --bench durable`; `FIRSTSEEN_BENCH_KEYS` sets the number of keys (10^7),
 //! `FIRSTSEEN_BENCH_ROUNDS` the rounds (3), `FIRSTSEEN_BENCH_DIR` where the stores lie (the system's

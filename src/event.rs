@@ -80,8 +80,8 @@ pub enum Event {
         /// By how many milliseconds.
         ahead_ms: u64,
     },
-    /// A file turned out to be damaged while it was read in the background. Nothing was changed; look-ups that
-    /// meet the damage are told.
+    /// A file turned out to be damaged while it was read in the background. Nothing was changed; look-ups
+    /// that meet the damage are told.
     Damaged {
         /// What was found.
         cause: Error,

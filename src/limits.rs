@@ -91,6 +91,9 @@ pub(crate) const LEASE_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 /// Counters that a table spreads its count over, so that threads do not share a cache line.
 pub(crate) const STRIPES: usize = if cfg!(loom) { 1 } else { 16 };
 
+/// Lines from which on a first table is touched by two threads: 16 MiB.
+pub(crate) const LINES_TOUCHED_BY_TWO: u64 = 1 << 18;
+
 /// IDs of a batch that are answered under one view.
 pub(crate) const BATCH_CHUNK: usize = 1024;
 
@@ -164,7 +167,8 @@ pub(crate) const DAMAGES_MAX: usize = 100;
 /// Sealed generations above which the two cheapest neighbours are fused.
 pub(crate) const GENERATIONS_MAX: usize = 4;
 
-/// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them longer.
+/// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them
+/// longer.
 pub(crate) const GENERATIONS_MAX_WINDOWED: usize = 16;
 
 /// IDs that one step of a fusion copies: about a millisecond.

@@ -120,7 +120,7 @@ mod std_side {
 
     pub(crate) use parking_lot::{Mutex, MutexGuard};
     pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-    pub(crate) use std::sync::{Arc, OnceLock};
+    pub(crate) use std::sync::{Arc, OnceLock, Weak};
 
     /// Whether the calling thread is unwinding.
     pub(crate) fn is_panicking() -> bool {
@@ -229,6 +229,17 @@ mod std_side {
         }
     }
 
+    /// Does `work` of number 0 and of number 1, at the same time if there is a thread to be had.
+    pub(crate) fn both(work: impl Fn(u64) + Sync) {
+        std::thread::scope(|scope| {
+            let other = std::thread::Builder::new().spawn_scoped(scope, || work(1));
+            work(0);
+            if other.is_err() {
+                work(1);
+            }
+        });
+    }
+
     /// Lets other threads run: a yield for the first rounds of a wait, then short sleeps.
     pub(crate) fn pause(round: u32) {
         if round < 64 {
@@ -251,7 +262,7 @@ mod loom_side {
 
     pub(crate) use loom::sync::MutexGuard;
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-    pub(crate) use std::sync::{Arc, OnceLock};
+    pub(crate) use std::sync::{Arc, OnceLock, Weak};
 
     /// loom's mutex without poisoning.
     #[derive(Debug, Default)]
@@ -342,6 +353,10 @@ mod loom_side {
         pub(crate) fn is_current(&self) -> bool {
             false
         }
+    }
+
+    pub(crate) fn both(work: impl Fn(u64)) {
+        (0..2).for_each(work);
     }
 
     pub(crate) fn pause(_round: u32) {

@@ -42,7 +42,7 @@ fn main() {
         std::fs::remove_dir_all(&dir).expect("the store's directory is ours");
     }
     println!(
-        "kill: {} kills, {} answers compared, {} recoveries, 0 lost, 0 phantom, {:?}",
+        "counted: {} kills, {} answers compared, {} recoveries, 0 lost, 0 phantom, {:?}",
         totals.kills,
         totals.compared,
         totals.recoveries,
@@ -91,7 +91,7 @@ fn open_after_kill(dir: &Path, round: u64) -> Store {
             outcome => return outcome.expect("the store opens after a kill"),
         }
     }
-    panic!("the killed child still holds the lock after two seconds");
+    unreachable!("the killed child still holds the lock after two seconds");
 }
 
 fn run_and_kill(dir: &Path, round: u64, random: &mut Random) -> Vec<u8> {

@@ -1,5 +1,7 @@
 //! What a store remembers from one opening to the next, with windows and clocks.
 
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails it")]
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ impl Drop for Scratch {
 /// Ends a run of a store: closed, or dropped as a kill would leave it but for the last sync.
 fn end(store: Store, is_closed: bool) {
     if is_closed {
-        store.close().unwrap();
+        store.close().expect("the store can be closed");
     }
 }
 

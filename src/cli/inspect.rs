@@ -21,7 +21,7 @@ use super::summary::{grouped, mebibytes};
 /// # Errors
 ///
 /// [`Failure::Negative`] after an answer that is no; whatever kept it from answering.
-pub(super) fn run(topic: Topic, raw: Raw) -> Result<(), Failure> {
+pub(super) fn run(topic: Topic, raw: &Raw) -> Result<(), Failure> {
     let mut operands = raw.operands.iter();
     let Some(place) = operands.next().map(PathBuf::from) else {
         return Err(usage(topic, "which store? Name its directory"));
@@ -29,9 +29,9 @@ pub(super) fn run(topic: Topic, raw: Raw) -> Result<(), Failure> {
     let rest: Vec<&OsString> = operands.collect();
     match (topic, &rest[..]) {
         (Topic::Get | Topic::Forget, []) => Err(usage(topic, "which IDs? Name them behind the directory")),
-        (Topic::Get, ids) => get(&place, ids, &raw),
+        (Topic::Get, ids) => get(&place, ids, raw),
         (Topic::Forget, ids) => forget(&place, ids, raw.json),
-        (Topic::Salvage, [into]) => salvage(&place, Path::new(into), &raw),
+        (Topic::Salvage, [into]) => salvage(&place, Path::new(into), raw),
         (Topic::Salvage, _) => Err(usage(topic, "two directories: the damaged store, and one to be made")),
         (_, [other, ..]) => {
             let reason = format!("one store at a time: what is '{}'?", other.to_string_lossy());
@@ -165,7 +165,8 @@ fn verify_json(verification: &Verification) -> String {
     // String's writer never fails.
     let _ = writeln!(
         text,
-        "\"files\":{},\"bytes\":{},\"generations\":{},\"log_records\":{},\"frames_discarded\":{},\"needs_recovery\":{},\"damages\":{}}}",
+        "\"files\":{},\"bytes\":{},\"generations\":{},\"log_records\":{},\
+         \"frames_discarded\":{},\"needs_recovery\":{},\"damages\":{}}}",
         verification.files,
         verification.bytes,
         json::array(generations),

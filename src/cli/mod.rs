@@ -29,6 +29,7 @@ mod output;
 mod parse;
 mod recorded;
 mod settings;
+mod sift;
 mod summary;
 mod values;
 
@@ -49,7 +50,7 @@ fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure
         Command::Nothing => Err(Failure::NothingAsked { help: help::text(Topic::Tool) }),
         Command::Help(topic) => help::print(topic),
         Command::Version => help::print_version(),
-        Command::Run(Topic::Filter, raw) => filter::run(settings::check(raw)?),
-        Command::Run(topic, raw) => inspect::run(topic, raw),
+        Command::Run(Topic::Filter, raw) => filter::run(settings::check(*raw)?),
+        Command::Run(topic, raw) => inspect::run(topic, &raw),
     }
 }

@@ -2,10 +2,10 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use firstseen::{Clock, Event, Options, Store, Timestamp};
+use firstseen::{Clock, Error, Event, Options, Store, Timestamp};
 
 use super::exit::Failure;
 
@@ -13,14 +13,38 @@ use super::exit::Failure;
 const PATIENCE: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(200);
 
+/// What has put an end to a store, in whatever thread: calls are only told that something has.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cause(Arc<Mutex<Option<Error>>>);
+
+impl Cause {
+    /// The failure itself in the place of one that only says that there was one.
+    pub(super) fn of(&self, failure: Failure) -> Failure {
+        let is_poisoned = |error: &Error| match error {
+            Error::Partial { cause, .. } => matches!(**cause, Error::Poisoned { .. }),
+            error => matches!(error, Error::Poisoned { .. }),
+        };
+        match (failure, locked(&self.0).clone()) {
+            (Failure::Store(error), Some(cause)) if is_poisoned(&error) => Failure::Store(cause),
+            (failure, _) => failure,
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Opens a store, or makes one.
 ///
 /// # Errors
 ///
 /// As `Store::open_with`.
-pub(super) fn open(place: &Path, options: Options, quiet: bool) -> Result<Store, Failure> {
-    let options = if quiet { options } else { options.observer(Narrator::new().into_observer()) };
-    Store::open_with(place, options).map_err(Failure::Store)
+pub(super) fn open(place: &Path, options: Options, quiet: bool) -> Result<(Store, Cause), Failure> {
+    let narrator = Narrator::new(quiet);
+    let cause = narrator.cause.clone();
+    let store = Store::open_with(place, options.observer(narrator.into_observer()));
+    Ok((store.map_err(|error| cause.of(Failure::Store(error)))?, cause))
 }
 
 /// Opens a store that must be there: a mistyped name makes none.
@@ -30,7 +54,7 @@ pub(super) fn open(place: &Path, options: Options, quiet: bool) -> Result<Store,
 /// As [`open`], and there is none.
 pub(super) fn open_existing(place: &Path, options: Options) -> Result<Store, Failure> {
     expect_store(place)?;
-    open(place, options, false)
+    open(place, options, false).map(|(store, _)| store)
 }
 
 /// Refuses a directory without a store.
@@ -46,19 +70,30 @@ struct Narrator {
     clock: Clock,
     begun: Timestamp,
     is_terminal: bool,
+    quiet: bool,
+    cause: Cause,
     /// When a line about the log was last shown.
     shown: Mutex<Option<Timestamp>>,
 }
 
 impl Narrator {
-    fn new() -> Narrator {
+    fn new(quiet: bool) -> Narrator {
         let clock = Clock::system();
         let begun = clock.now();
-        Narrator { clock, begun, is_terminal: io::stderr().is_terminal(), shown: Mutex::new(None) }
+        Narrator {
+            clock,
+            begun,
+            is_terminal: io::stderr().is_terminal(),
+            quiet,
+            cause: Cause::default(),
+            shown: Mutex::new(None),
+        }
     }
 
     fn into_observer(self) -> impl Fn(&Event) + Send + Sync + 'static {
         move |event| match event {
+            Event::Poisoned { cause } => *locked(&self.cause.0) = Some(cause.clone()),
+            _ if self.quiet => {}
             Event::RecoveryProgress { bytes_done, bytes } => self.progress(*bytes_done, *bytes),
             Event::RecoveryFinished { .. } => self.clear(),
             Event::FilterRebuilt { .. } | Event::ClockAhead { .. } => note(&event.to_string()),
@@ -69,7 +104,7 @@ impl Narrator {
 
     fn progress(&self, bytes_done: u64, bytes: u64) {
         let now = self.clock.now();
-        let mut shown = self.shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut shown = locked(&self.shown);
         let since = shown.map_or(PATIENCE, |_| STEP);
         if self.is_terminal && now.saturating_since(shown.unwrap_or(self.begun)) >= since {
             *shown = Some(now);
@@ -80,7 +115,7 @@ impl Narrator {
     }
 
     fn clear(&self) {
-        let mut shown = self.shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut shown = locked(&self.shown);
         if shown.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }

@@ -15,7 +15,7 @@ pub(super) enum Command {
     Help(Topic),
     Version,
     /// One of the commands, with what was typed behind it.
-    Run(Topic, Raw),
+    Run(Topic, Box<Raw>),
 }
 
 /// Flags and operands of a command as typed; of a flag given twice the last one counts.
@@ -96,7 +96,7 @@ fn parse_command(parser: &mut lexopt::Parser, topic: Topic) -> Result<Command, F
             id => set(&mut raw, id, value),
         }
     }
-    Ok(Command::Run(topic, raw))
+    Ok(Command::Run(topic, Box::new(raw)))
 }
 
 fn set(raw: &mut Raw, id: FlagId, value: Option<OsString>) {

@@ -1,9 +1,9 @@
 //! `filter --store`: a record is recorded as seen only after it was written, and has arrived.
 //!
 //! For each block: ask the store which records are seen, write the others, flush, and when they have arrived
-//! ([`Output::arrived`]) record them. A run that is killed in between loses no record: the next one writes again
-//! what was not recorded, at most a block and what a pipe holds. Records that are written but not recorded
-//! yet are known here, so that none of them is written twice by one run.
+//! ([`Output::arrived`]) record them. A run that is killed in between loses no record: the next one writes
+//! again what was not recorded, at most a block and what a pipe holds. Records that are written but not
+//! recorded yet are known here, so that none of them is written twice by one run.
 //!
 //! Nobody else records in between: one process has a store open at a time, and one thread of it is here. So
 //! this is what claims and commits would do, without a lease for each record.
@@ -16,9 +16,9 @@ use firstseen::{Fingerprint, Store, Verdict, Window};
 
 use super::block::Block;
 use super::exit::Failure;
-use super::filter::Sift;
 use super::output::Output;
 use super::settings::Format;
+use super::sift::Sift;
 use super::summary::Counts;
 
 /// How often a pipe is asked whether its reader has caught up, while nothing else is to be done.
@@ -68,7 +68,8 @@ impl<'a> Recorder<'a> {
             return Ok(());
         }
         let arrived = self.output.arrived()?;
-        while let Some(written) = self.written.pop_front_if(|written| written.end <= arrived) {
+        while self.written.front().is_some_and(|written| written.end <= arrived) {
+            let Some(written) = self.written.pop_front() else { break };
             self.verdicts.resize(self.verdicts.len().max(written.keys.len()), Verdict::Duplicate);
             let verdicts = &mut self.verdicts[..written.keys.len()];
             self.store.check_fingerprints(&written.keys, verdicts).map_err(Failure::Store)?;

@@ -146,7 +146,11 @@ impl SealedFile {
         buffer: &'b mut Vec<u8>,
     ) -> Result<&'b [u8]> {
         match &self.content {
-            Content::Map(map) => Ok(&map[index(offset)..index(offset) + count]),
+            Content::Map(map) => {
+                let range = index(offset)..index(offset) + count;
+                map.will_need(range.clone());
+                Ok(&map[range])
+            }
             Content::File(file) => {
                 buffer.resize(count, 0);
                 file.read_exact_at(offset, buffer).map_err(failed("reading", &self.name))?;
@@ -166,6 +170,8 @@ impl Content {
         if access == Access::Map
             && let Some(map) = file.map()?
         {
+            // Look-ups touch one page each: reading its neighbours along would cost 32 times the bytes.
+            map.advise_random();
             return Ok(Content::Map(map));
         }
         Ok(Content::File(file))

@@ -12,6 +12,7 @@ use crate::table::prefetch;
 use super::file::{Access, Content, SealedFile, index};
 use super::filter::Filter;
 use super::header::Header;
+#[cfg(test)]
 use super::scan::Facts;
 use super::{Sealed, SealedFact, home};
 
@@ -161,6 +162,7 @@ impl Generation {
     }
 
     /// All facts in the order of `hi`, each line checked; ends with the first error.
+    #[cfg(test)]
     pub(crate) fn facts(&self) -> Facts<'_> {
         self.file.facts()
     }
@@ -173,5 +175,14 @@ impl Generation {
     /// [`Error::Corrupt`] at the first damaged line; [`Error::Io`].
     pub(crate) fn facts_in(&self, first: u64, count: u64, facts: &mut Vec<SealedFact>) -> Result<()> {
         self.file.facts_in(first, count, facts)
+    }
+
+    /// Appends the facts of keys with a `hi` in `first..=last`, in the order of `hi`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Generation::facts_in`].
+    pub(crate) fn facts_between(&self, first: u64, last: u64, facts: &mut Vec<SealedFact>) -> Result<()> {
+        self.file.facts_between(first, last, facts)
     }
 }

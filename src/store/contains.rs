@@ -15,9 +15,6 @@ const AHEAD: usize = 16;
 const RING: usize = 64;
 const _: () = assert!(RING.is_power_of_two() && RING > 2 * AHEAD);
 
-/// What the places of a ring hold before their first use.
-const NO_KEY: Fingerprint = Fingerprint::from_halves(1, 1);
-
 impl Engine {
     /// Says of each fingerprint whether it is seen and live.
     ///

@@ -8,10 +8,12 @@
 use crate::error::{Error, Result};
 use crate::limits::{
     BUDGET_PARTS_PER_TABLE, FILTER_BITS_PER_KEY, FIRST_LINES, IDS_GROW_SLOWER, LINES_MIN,
-    LOAD_EXPECTED_PERCENT, LOAD_LIMIT_PERCENT, LOAD_ROTATE_PERCENT, LOGGED_IDS_MAX, SLOTS_PER_LINE,
+    LINES_TOUCHED_BY_TWO, LOAD_EXPECTED_PERCENT, LOAD_LIMIT_PERCENT, LOAD_ROTATE_PERCENT, LOGGED_IDS_MAX,
+    SLOTS_PER_LINE,
 };
 use crate::options::Options;
-use crate::table::{Table, bytes_for, lines_for, reserve, touch};
+use crate::sync::both;
+use crate::table::{Line, Region, Table, bytes_for, lines_for, reserve, touch};
 use crate::window::Span;
 
 use super::view::View;
@@ -29,13 +31,25 @@ pub(crate) fn first_table(options: &Options, birth: u64) -> Result<Table> {
         return Err(Error::Option { name: "expect", reason });
     }
     let memory = reserve(lines)?;
-    touch(&memory, 0, memory.len() as u64);
+    touch_whole(&memory);
     Ok(Table::new(memory, birth))
 }
 
 /// Home lines of the first table where nothing is expected.
 pub(crate) fn first_lines(options: &Options) -> u64 {
     options.first_lines.unwrap_or(FIRST_LINES.min(budget_lines(options.memory_budget)))
+}
+
+/// Touches a whole table, a large one from two threads: where the system has to find the memory first, that
+/// takes milliseconds for each MiB.
+pub(crate) fn touch_whole(memory: &Region<Line>) {
+    let lines = memory.len() as u64;
+    if lines < LINES_TOUCHED_BY_TWO {
+        touch(memory, 0, lines);
+    } else {
+        let half = lines / 2;
+        both(|part| touch(memory, part * half, if part == 0 { half } else { lines }));
+    }
 }
 
 /// Home lines that the table after `view`'s active one should have: if that is, or soon will be, full, or

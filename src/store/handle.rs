@@ -1,13 +1,13 @@
 //! A caller's hold on a store, and what happens when the last one lets go.
 //!
-//! The maintenance thread holds the engine too while it works, so the engine may outlive the last handle by one
-//! step of maintenance. Whoever drops that handle waits for it: then the directory is free to be opened again.
+//! The maintenance thread holds the engine too while it works, so the engine may outlive the last handle by
+//! one step of maintenance. Whoever drops that handle waits for it: then the directory is free to be opened
+//! again.
 
 use std::ops::Deref;
-use std::sync::Weak;
 use std::time::Duration;
 
-use crate::sync::{Arc, pause};
+use crate::sync::{Arc, Weak, pause};
 
 use super::engine::Engine;
 

@@ -29,7 +29,7 @@ impl<'l> Ledger<'l> {
         Ledger { durable, session: None, is_logged: false }
     }
 
-    /// What is stated from now on is in the log already. While the store is being closed it is refused all the
+    /// What is stated from now on is in the log already. In a store that is being closed it is refused all the
     /// same: the log goes, and a table that is stated in now is not sealed any more.
     pub(crate) fn is_logged_already(&mut self) {
         self.is_logged = true;
@@ -61,7 +61,9 @@ impl<'l> Ledger<'l> {
 
     fn reserve_session(&mut self, log: &'l Log) -> Result<(), Retry> {
         // The full one ends first: whoever waits for room must not hold any.
-        self.session = None;
+        if let Some(full) = self.session.take() {
+            full.finish();
+        }
         // After a failure there is none either: whoever then drains the log is told.
         self.session = Some(log.session().ok().flatten().ok_or(Retry::Unlogged)?);
         Ok(())

@@ -13,6 +13,7 @@ mod engine;
 mod evidence;
 mod explain;
 mod fact;
+mod files;
 mod fuse;
 mod growth;
 mod handle;
@@ -21,15 +22,19 @@ mod ledger;
 mod lifecycle;
 mod maintain;
 mod open;
+mod outcome;
 mod pending;
 mod replay;
+mod rescue;
 mod salvage;
 mod seal;
 mod sealed;
+mod stream;
 mod succession;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+mod transfer;
 mod upkeep;
 mod verify;
 mod view;
@@ -37,10 +42,10 @@ mod view;
 pub use self::explain::{Explanation, Known};
 pub use self::held::{Claim, ClaimBatch, Lease};
 pub use self::maintain::Progress;
-pub use self::salvage::Salvage;
+pub use self::outcome::Salvage;
+pub use self::transfer::Imported;
 pub use self::verify::Verification;
 
-use std::path::Path;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
@@ -49,10 +54,6 @@ use crate::fingerprint::Fingerprint;
 use crate::lease::Token;
 use crate::options::{Options, Window};
 use crate::stats::{Stats, collision_probability};
-use crate::storage::Disk;
-#[cfg(any(test, feature = "testing"))]
-use crate::storage::Storage;
-use crate::sync::Arc;
 use crate::verdict::Verdict;
 
 use self::engine::Engine;
@@ -95,108 +96,9 @@ impl Store {
     ///
     /// [`Error::Option`] names the option whose value was refused; [`Error::System`] when the system gives no
     /// memory, random numbers or thread.
+    #[expect(clippy::needless_pass_by_value, reason = "a builder is given away when it is done")]
     pub fn in_memory(options: Options) -> Result<Store> {
         Ok(Store { engine: Handle::new(Engine::new(&options)?) })
-    }
-
-    /// Opens the store in a directory with default options; it is created if it is not there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::open_with`].
-    pub fn open(dir: impl AsRef<Path>) -> Result<Store> {
-        Store::open_with(dir, Options::new())
-    }
-
-    /// Opens the store in a directory, or creates it there with these options.
-    ///
-    /// Hash and window are fixed when the store is created: those that are not given are the store's own.
-    /// One process has a store open at a time (G9); inside it all threads share clones of one handle.
-    ///
-    /// After a kill the log is read back first, at ten million records a second or more; the observer
-    /// ([`Options::observer`]) is told of it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Locked`] when the store is open elsewhere; [`Error::Mismatch`] when it was created with
-    /// another hash, secret or kind of window; [`Error::Format`] when a later version has written it;
-    /// [`Error::Corrupt`] when a file is damaged (nothing was changed: see [`Store::salvage`]);
-    /// [`Error::Option`], [`Error::Io`], [`Error::System`].
-    pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Store> {
-        let disk = Disk::open(dir.as_ref(), true)?;
-        Ok(Store { engine: Handle::new(Engine::open(Arc::new(disk), &options)?) })
-    }
-
-    /// Opens a store on another storage than the disk: a simulated one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::open_with`].
-    #[cfg(any(test, feature = "testing"))]
-    pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Store> {
-        Ok(Store { engine: Handle::new(Engine::open(storage, &options)?) })
-    }
-
-    /// Whether the last process that had a store open has not closed it, so that opening it reads its log.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`] when there is no such directory; [`Error::Corrupt`], [`Error::Format`].
-    pub fn needs_recovery(dir: impl AsRef<Path>) -> Result<bool> {
-        open::needs_recovery(&Disk::open(dir.as_ref(), false)?)
-    }
-
-    /// Whether there is a store in a directory, sound or not. False also when there is no such directory.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`].
-    pub fn exists(dir: impl AsRef<Path>) -> Result<bool> {
-        match Disk::open(dir.as_ref(), false) {
-            Err(Error::Io { kind: std::io::ErrorKind::NotFound, .. }) => Ok(false),
-            disk => verify::exists(&disk?),
-        }
-    }
-
-    /// Reads everything of a store that nobody has open, and says what is damaged. Nothing is changed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Locked`], [`Error::Format`]; [`Error::Io`] when there is no store. Damage is no error of this
-    /// call, it is what [`Verification::damages`] lists.
-    ///
-    /// # Complexity
-    ///
-    /// Reads each byte once or twice; memory for the filter of one generation.
-    pub fn verify(dir: impl AsRef<Path>) -> Result<Verification> {
-        verify::verify(&Disk::open(dir.as_ref(), false)?)
-    }
-
-    /// Makes a new store in the empty or new directory `into` of everything that still reads of a damaged one:
-    /// every line of a sealed file and every frame of the log whose checksum holds. The damaged store is not
-    /// touched.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::salvage_with`].
-    pub fn salvage(dir: impl AsRef<Path>, into: impl AsRef<Path>) -> Result<Salvage> {
-        Store::salvage_with(dir, into, Options::new())
-    }
-
-    /// The same with what the damaged store can't tell: its secret, if that is kept elsewhere or its file is
-    /// damaged; its hash and window, if the manifest is.
-    ///
-    /// When the manifest is damaged all files of the store that are there are read, be they needed or not. An ID
-    /// that was forgotten may be seen again then, and so may one in a frame of the log that was lost.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Option`] names what has to be given, or says that `into` is not empty;
-    /// [`Error::Mismatch`] and [`Error::Corrupt`] when there is no secret, or a wrong one: no fingerprint
-    /// would be right. [`Error::Locked`], [`Error::Format`], [`Error::Io`].
-    pub fn salvage_with(dir: impl AsRef<Path>, into: impl AsRef<Path>, options: Options) -> Result<Salvage> {
-        let source = Disk::open(dir.as_ref(), false)?;
-        salvage::salvage(&source, &Disk::open(into.as_ref(), true)?, &options)
     }
 
     /// Checks one ID and records it as seen.
@@ -369,50 +271,6 @@ impl Store {
     /// [`Error::LeaseLost`].
     pub fn extend(&self, token: Token, lease: Duration) -> Result<Timestamp> {
         self.engine.extend(token, lease)
-    }
-
-    /// The value of a named cursor, as the last [`ClaimBatch::commit_with`] has set it.
-    #[must_use]
-    pub fn cursor(&self, name: &str) -> Option<u64> {
-        self.engine.cursors.get(name)
-    }
-
-    /// Makes everything that was answered so far last through a power cut. Nothing to do in memory.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`], after which the store is poisoned.
-    ///
-    /// # Complexity
-    ///
-    /// One sync of the log; with [`Durability::None`](crate::Durability::None) everything in memory is
-    /// written to a file.
-    pub fn persist(&self) -> Result<()> {
-        self.engine.persist()
-    }
-
-    /// Writes everything to files and closes the store for all its handles: opening it again takes
-    /// milliseconds.
-    ///
-    /// A store that is dropped without this syncs its log only, and reads it back when it is opened again.
-    /// Waits until calls that are under way have ended.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`]: what was answered is still in the log, as far as the store's durability promises.
-    /// [`Error::Closed`] when another handle has closed it.
-    pub fn close(self) -> Result<()> {
-        self.engine.close()
-    }
-
-    /// Writes a copy of the store, as it is when this is called or later, into an empty or new directory.
-    /// The store stays in use meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Option`] for a store in memory, or a directory that is not empty; [`Error::Io`].
-    pub fn snapshot(&self, dir: impl AsRef<Path>) -> Result<()> {
-        self.engine.snapshot(&Disk::open(dir.as_ref(), true)?)
     }
 
     /// Makes a seen ID unseen; false when it was not seen (an ID under a lease is not).

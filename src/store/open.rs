@@ -221,21 +221,22 @@ fn access(access: FileAccess) -> Access {
 }
 
 fn open_generations(storage: &dyn Storage, manifest: &Manifest, options: &Options) -> Result<Vec<Sealed>> {
+    let segments = names(storage)?.into_iter().filter_map(|name| match name {
+        Name::Segment(number) => Some(number),
+        _ => None,
+    });
+    let log_last = segments.max().unwrap_or(0);
     let open = |named| Generation::open(storage, named, manifest.store_id, access(options.access));
     if manifest.generations.len() > FROZEN_ROTATE_MAX {
         return Err(Error::Uneven { tables: manifest.generations.len() });
     }
-    let segments = names(storage)?.into_iter().filter_map(|name| match name {
-        Name::Segment(segment) => Some(segment),
-        _ => None,
-    });
-    let log_last = segments.max().unwrap_or(0);
     let mut sealed = Vec::with_capacity(manifest.generations.len());
     for named in &manifest.generations {
         let generation = open(named)?;
         if generation.is_filter_rebuilt() {
             options.observer.tell(&Event::FilterRebuilt { file: generation.name().to_owned() });
         }
+        // Any segment that is there may tell of it.
         sealed.push(Sealed::new(generation, log_last));
     }
     Ok(sealed)

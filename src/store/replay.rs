@@ -144,7 +144,9 @@ impl Replay<'_> {
         let ids = survey.records.max(self.options.ids_expected.min(2 * LOGGED_IDS_MAX));
         let floor = growth::first_lines(self.options);
         let lines = lines_for(ids, LOAD_EXPECTED_PERCENT).max(floor);
-        Ok(Table::new(reserve(lines)?, birth))
+        let memory = reserve(lines)?;
+        growth::touch_whole(&memory);
+        Ok(Table::new(memory, birth))
     }
 
     /// The second reading; returns how many live IDs there are.

@@ -14,18 +14,18 @@ use super::fact::{Fact, Retry};
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
     generation: Arc<Generation>,
-    /// No segment of the log with a larger number has facts that are in it.
-    log_last: u64,
     /// The table that the file was written from, and its filter: the faster ones, while memory allows.
     memory: Option<(Arc<Table>, Option<Arc<Bloom>>)>,
+    /// The last log segment that may tell of what is in it.
+    log_last: u64,
     /// What the last failed look-up met.
     damage: Arc<Mutex<Option<Error>>>,
 }
 
 impl Sealed {
-    /// A generation that is read from its file.
+    /// A generation that is read from its file, and of which log segments up to `log_last` may tell.
     pub(crate) fn new(generation: Generation, log_last: u64) -> Sealed {
-        Sealed { generation: Arc::new(generation), log_last, memory: None, damage: Arc::default() }
+        Sealed { generation: Arc::new(generation), memory: None, log_last, damage: Arc::default() }
     }
 
     /// Answers from the table that the file was written from.
@@ -43,6 +43,7 @@ impl Sealed {
         &self.generation
     }
 
+    /// The last log segment that may tell of what is in it.
     pub(crate) fn log_last(&self) -> u64 {
         self.log_last
     }
@@ -54,6 +55,12 @@ impl Sealed {
 
     fn filter(&self) -> Option<&Arc<Bloom>> {
         self.memory.as_ref().and_then(|(_, filter)| filter.as_ref())
+    }
+
+    /// Bytes of memory that its filter would take, where it is only in the map of the file.
+    pub(crate) fn filter_bytes_unloaded(&self) -> Option<u64> {
+        let is_loaded = self.filter().is_some() || self.generation.is_filter_loaded();
+        (!is_loaded).then(|| self.generation.filter_bytes())
     }
 
     /// What the generation knows of a key.

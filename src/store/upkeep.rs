@@ -39,7 +39,9 @@ impl Upkeep {
         if self.expire(core, durable, succession)? {
             return Ok(true);
         }
-        Ok(self.step_seal(core, durable, succession)? || self.step_fusion(core, durable, succession)?)
+        Ok(self.step_seal(core, durable, succession)?
+            || load_filter(core)?
+            || self.step_fusion(core, durable, succession)?)
     }
 
     /// Whether there will be fewer generations soon.
@@ -158,6 +160,18 @@ impl Upkeep {
             });
         }
         freed
+    }
+}
+
+/// Brings the filter of one generation into memory, the newest first, as far as the budget allows; false when
+/// there is none to bring. A store is opened with filters in the maps of their files, which takes no time.
+fn load_filter(core: &Core) -> Result<bool> {
+    let view = core.views.load();
+    let room = core.memory_budget.saturating_sub(core.memory_promised(&view));
+    let is_next = |sealed: &&Sealed| sealed.filter_bytes_unloaded().is_some_and(|bytes| bytes <= room);
+    match view.sealed.iter().find(is_next) {
+        None => Ok(false),
+        Some(sealed) => sealed.generation().load_filter().map(|bytes| bytes > 0),
     }
 }
 

@@ -23,11 +23,11 @@ pub struct Verification {
     pub generations: Vec<(String, u64)>,
     /// Facts in the log.
     pub log_records: u64,
-    /// Whole frames in the log behind one that is missing and was never synced: as after a power cut, they count
-    /// as never written, and the next opening leaves them out.
+    /// Whole frames in the log behind one that is missing and was never synced: as after a power cut, they
+    /// count as never written, and the next opening leaves them out.
     pub frames_discarded: u64,
-    /// Whether the last process that had the store open has not closed it: the next opening reads the log. Not
-    /// known when the manifest is damaged.
+    /// Whether the last process that had the store open has not closed it: the next opening reads the log.
+    /// Not known when the manifest is damaged.
     pub needs_recovery: bool,
     /// Everything that is damaged, with file and offset; of very many places in one file the first hundred.
     pub damages: Vec<Error>,

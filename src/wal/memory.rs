@@ -192,7 +192,7 @@ impl StorageFile for MemoryFile {
     fn read_some_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.count(buffer.len());
         let content = self.content();
-        let bytes = content.live.get(offset as usize..).unwrap_or_default();
+        let bytes = content.live.get(place(offset)..).unwrap_or_default();
         let count = count.min(bytes.len());
         buffer[..count].copy_from_slice(&bytes[..count]);
         Ok(count)
@@ -202,17 +202,17 @@ impl StorageFile for MemoryFile {
         self.memory.operate()?;
         let count = self.count(bytes.len());
         let mut content = self.content();
-        let end = offset as usize + count;
+        let end = place(offset) + count;
         if content.live.len() < end {
             content.live.resize(end, 0);
         }
-        content.live[offset as usize..end].copy_from_slice(&bytes[..count]);
+        content.live[place(offset)..end].copy_from_slice(&bytes[..count]);
         Ok(count)
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         self.memory.operate()?;
-        self.content().live.resize(bytes as usize, 0);
+        self.content().live.resize(place(bytes), 0);
         Ok(())
     }
 
@@ -226,4 +226,9 @@ impl StorageFile for MemoryFile {
     fn map(&self) -> io::Result<Option<Map>> {
         Ok(None)
     }
+}
+
+/// An offset as an index; what does not fit is behind every end.
+fn place(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
 }

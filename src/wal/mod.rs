@@ -29,7 +29,7 @@ mod writer;
 
 pub(crate) use self::{
     frame::Record,
-    log::{Log, LogStats, Session},
+    log::{Log, Session},
     recover::{Cut, Extent, Recovered, recover},
     salvage::{read_store_id, salvage, segments},
     writer::Setup,

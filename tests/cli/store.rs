@@ -211,6 +211,8 @@ fn ids_are_got_and_forgotten_with_exit_codes() {
     let folder = Folder::new("store-get");
     let store = store_in(&folder);
     filter(&store, &[], b"a\nb c\n");
+    let stats = String::from_utf8(said(&["stats", &store]).quiet_success()).unwrap();
+    assert!(stats.starts_with("IDs          2\nremembered   forever\n"), "{stats}");
     assert_eq!(said(&["get", &store, "a", "b c"]).quiet_success(), b"seen\ta\nseen\tb c\n");
     let run = said(&["get", &store, "a", "z"]);
     assert_eq!((run.code, &run.stdout[..], &run.stderr[..]), (Some(1), &b"seen\ta\nnot seen\tz\n"[..], ""));
@@ -222,8 +224,6 @@ fn ids_are_got_and_forgotten_with_exit_codes() {
     assert_eq!(filter(&store, &[], b"a\nb c\n"), b"a\n");
     let explained = said(&["get", "--explain", &store, "a"]).quiet_success();
     assert!(String::from_utf8(explained).unwrap().contains("\n  fingerprint "));
-    let stats = String::from_utf8(said(&["stats", &store]).quiet_success()).unwrap();
-    assert!(stats.starts_with("IDs          2\nremembered   forever\n"), "{stats}");
 }
 
 #[test]

@@ -69,7 +69,8 @@ impl Known {
         Known { disk, files, setup, unproved: (!is_closed).then_some(IDS - 1) }
     }
 
-    /// Opens the store with other files: no wrong answer, and an opening that is refused changes nothing.
+    /// Opens the store with other files: no wrong answer, and nothing is changed by an opening that is
+    /// refused.
     fn open(&self, image: &SimDisk, access: FileAccess, tally: &Tally) -> Result<(), String> {
         let before = image.files();
         tally.opens.fetch_add(1, Ordering::Relaxed);

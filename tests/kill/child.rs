@@ -118,7 +118,7 @@ impl Worker {
     fn commit(&mut self) {
         let id = self.fresh();
         let Claim::Leased(lease) = self.store.claim(id, LEASE).expect("the store answers") else {
-            panic!("a fresh ID is free")
+            unreachable!("a fresh ID is free")
         };
         tell(Word::Claimed, id);
         if self.random.below(8) == 0 {
@@ -134,7 +134,7 @@ impl Worker {
     fn abort(&mut self) {
         let id = self.fresh();
         let Claim::Leased(lease) = self.store.claim(id, LEASE).expect("the store answers") else {
-            panic!("a fresh ID is free")
+            unreachable!("a fresh ID is free")
         };
         lease.abort().expect("the lease is held");
         tell(Word::Claimed, id);

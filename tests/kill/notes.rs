@@ -58,7 +58,7 @@ impl Ledger {
                 word if word == Word::Seen as u8 => Expected::Seen,
                 word if word == Word::Doubtful as u8 => Expected::Either,
                 word if word == Word::Claimed as u8 || word == Word::Forgotten as u8 => Expected::Unseen,
-                word => panic!("a note begins with {word}"),
+                word => unreachable!("a note begins with {word}"),
             };
             self.0.insert(id, expected);
         }

@@ -32,6 +32,7 @@ const LAYERS: [Layer; 6] = [
             "sync",
             "codec",
             "verdict",
+            "partition",
         ],
     },
 ];

@@ -16,8 +16,8 @@ use crate::record::{Case, Line, Run};
 /// The file of results, one line of JSON each.
 pub(crate) const RESULTS: &str = "results.jsonl";
 
-/// Measures everything that was asked for and adds it to the results. Returns how many peers were missing and how
-/// many runs failed.
+/// Measures everything that was asked for and adds it to the results. Returns how many peers were missing
+/// and how many runs failed.
 ///
 /// # Errors
 ///

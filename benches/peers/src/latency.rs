@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Every how many calls one is timed. Reading the clock takes about as long as a check of the fastest peers, so
-/// timing every call would make them look half as fast.
+/// Every how many calls one is timed. Reading the clock takes about as long as a check of the fastest
+/// peers, so timing every call would make them look half as fast.
 pub(crate) const SAMPLE_EVERY: usize = 8;
 
 /// Durations in nanoseconds.

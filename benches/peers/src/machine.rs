@@ -44,8 +44,8 @@ fn printed(program: &str, arguments: &[&str]) -> String {
     text.ok().and_then(|text| text.lines().next().map(str::to_owned)).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Versions of the peers, from the lock file that this was built with. Of a package that is there more than once the
-/// last is ours: the others are older and were brought along by peers.
+/// Versions of the peers, from the lock file that this was built with. Of a package that is there more than
+/// once the last is ours: the others are older and were brought along by peers.
 fn packages() -> String {
     const SHOWN: [&str; 9] = [
         "dashmap",

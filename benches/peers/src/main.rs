@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -- --keys 1e6 --out results`; `README.md` says what is compared and how.
 //!
-//! The parent ([`compare`]) starts itself once for each run; the child ([`child`]) opens one [`peer`], drives it
-//! ([`drive`]) with a stream that was generated ahead ([`workload`]) and verifies its answers ([`verify`]).
+//! The parent ([`compare`]) starts itself once for each run; the child ([`child`]) opens one [`peer`],
+//! drives it ([`drive`]) with a stream that was generated ahead ([`workload`]) and verifies its answers
+//! ([`verify`]).
 
 mod args;
 mod child;

@@ -39,8 +39,8 @@ pub(crate) trait Peer: Sync {
 
 /// The use of a peer by one thread.
 pub(crate) trait Session {
-    /// Inserts the IDs of a batch that are absent, and says of each whether it was; the second of two equal ones
-    /// is a duplicate.
+    /// Inserts the IDs of a batch that are absent, and says of each whether it was; the second of two equal
+    /// ones is a duplicate.
     ///
     /// When it returns, what was inserted is as durable as the peer's entry says.
     ///
@@ -74,8 +74,8 @@ pub(crate) enum Keeps {
     Memory,
     /// What was answered survives the end of the process, but maybe not a power cut.
     Files,
-    /// As [`Keeps::Files`], but a power cut may leave a file that is corrupt, or a killed process loses what was
-    /// answered last.
+    /// As [`Keeps::Files`], but a power cut may leave a file that is corrupt, or a killed process loses
+    /// what was answered last.
     FilesAtRisk,
 }
 

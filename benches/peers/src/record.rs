@@ -18,7 +18,8 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Distinct IDs to be put in before the clock starts. A stream of nothing but repeats needs some to repeat.
+    /// Distinct IDs to be put in before the clock starts. A stream of nothing but repeats needs some to
+    /// repeat.
     pub(crate) fn preload_needed(&self) -> u64 {
         if self.repeats >= 1.0 { self.preload.max(self.keys) } else { self.preload }
     }

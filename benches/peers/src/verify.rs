@@ -5,8 +5,8 @@ use firstseen::Verdict;
 use crate::peer::Outcome;
 use crate::workload::Segment;
 
-/// Checks the answers of one thread: the first sighting of each ID is new, everything else is not. Returns how
-/// many were new.
+/// Checks the answers of one thread: the first sighting of each ID is new, everything else is not. Returns
+/// how many were new.
 ///
 /// # Errors
 ///
@@ -24,8 +24,9 @@ pub(crate) fn in_order(segment: &Segment, verdicts: &[Verdict]) -> Outcome<u64> 
     Ok(known - segment.known_before)
 }
 
-/// Checks the answers of several threads: of the sightings of each new ID exactly one was the first, whichever,
-/// and known IDs had none. `is_done` says which positions were asked for. Returns how many were new.
+/// Checks the answers of several threads: of the sightings of each new ID exactly one was the first,
+/// whichever, and known IDs had none. `is_done` says which positions were asked for. Returns how many were
+/// new.
 ///
 /// # Errors
 ///

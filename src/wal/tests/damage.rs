@@ -36,7 +36,7 @@ fn flipped_bit_of_a_marked_log_is_an_error_or_changes_nothing() {
                 assert!(byte < 64 || expected.starts_with(&lost), "bit {bit}: {expected}");
             }
             Err(error) => {
-                assert!(matches!(error, Error::Format { .. }) && (8..16).contains(&byte), "{error}")
+                assert!(matches!(error, Error::Format { .. }) && (8..16).contains(&byte), "{error}");
             }
             Ok((recovered, replayed)) => {
                 assert_eq!(replayed.numbers, [0, 1, 2], "bit {bit}");

@@ -1,7 +1,7 @@
-//! memcached: the meta command `ms` in mode "add", pipelined over a private socket.
+//! The peer memcached: the meta command `ms` in mode "add", pipelined over a private socket.
 //!
-//! Its text protocol takes no arbitrary bytes as keys, so the key travels in Base64 and is kept as the sixteen
-//! bytes that it stands for (flag `b`).
+//! Its text protocol takes no arbitrary bytes as keys, so the key travels in Base64 and is kept as the
+//! sixteen bytes that it stands for (flag `b`).
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -27,6 +27,8 @@ pub(crate) fn entries() -> Vec<Entry> {
         entry("floor-line", Nothing, floors::line),
         entry("floor-log", Nothing, floors::log),
         entry(REFERENCE, Memory, firstseen::memory),
+        entry("firstseen-buffered", Files, firstseen::buffered),
+        entry("firstseen-sync", Files, firstseen::sync),
         entry("hashbrown", Memory, maps::hashbrown),
         entry("dashset", Memory, maps::dashset),
         entry("papaya", Memory, maps::papaya),

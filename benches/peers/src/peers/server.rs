@@ -67,8 +67,8 @@ impl Server {
     }
 }
 
-/// A command that ends when this process does, however that happens, if `setpriv` (of util-linux) is there to ask
-/// for it. It becomes the program, so the process ID is the same.
+/// A command that ends when this process does, however that happens, if `setpriv` (of util-linux) is there
+/// to ask for it. It becomes the program, so the process ID is the same.
 fn dying_with_parent(program: &str) -> Command {
     if !is_installed("setpriv") {
         return Command::new(program);

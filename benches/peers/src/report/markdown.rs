@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::peers::REFERENCE;
+use crate::peers::{self, REFERENCE};
 use crate::record::{Case, Line, count};
 
 use super::summary::{Summary, cases};
@@ -16,21 +16,24 @@ pub(super) fn text(lines: &[Line], summaries: &[Summary], plots: &[String]) -> S
     for plot in plots {
         text += &format!("![{plot}]({plot})\n");
     }
+    let peers = peers::entries();
     for case in cases(summaries) {
-        let rows: Vec<&Summary> = summaries.iter().filter(|summary| summary.case == case).collect();
+        let mut rows: Vec<&Summary> = summaries.iter().filter(|summary| summary.case == case).collect();
+        rows.sort_by_key(|row| peers.iter().position(|peer| peer.name == row.peer));
         text += &table(&case, &rows);
     }
     text
 }
 
 const EXPLANATION: &str = "\
-Checks a second are medians, with the range of the rounds. *Times* says how often the rate of a peer goes into that
-of `firstseen-memory` in the same case. Memory is the peak beyond what the harness holds; of servers, the server's.
-Bytes are for each distinct ID held at the end: *written* as the system counts pages on their way to the disk, *on
-disk* after closing. *Reopen* is opening again and a verified check, with a warm page cache. What a peer keeps:
-`floor` nothing (it gives no answers), `memory` until its process ends, `buffered` what was answered survives
-the end of the process, `at risk` that too, but a power cut may corrupt it, or the end of the process loses what
-came last. Every answer of every other peer was verified.
+Checks a second are medians, with the range of the rounds. *Times* says how often the rate of a peer goes
+into that of `firstseen-memory` in the same case. Memory is the peak beyond what the harness holds; of
+servers, the server's. Bytes are for each distinct ID held at the end: *written* as the system counts
+pages on their way to the disk, *on disk* after closing. *Reopen* is opening again and a verified check,
+with a warm page cache. What a peer keeps: `floor` nothing (it gives no answers), `memory` until its
+process ends, `buffered` what was answered survives the end of the process, `at risk` that too, but a
+power cut may corrupt it, or the end of the process loses what came last. Every answer of every other peer
+was verified.
 
 ";
 
@@ -75,9 +78,8 @@ fn table(case: &Case, rows: &[&Summary]) -> String {
     let latency = if has_latency { " p50 | p99 | p99.9, us |" } else { "" };
     let latency_rule = if has_latency { " --: | --: | --: |" } else { "" };
     let mut text = format!("\n## {}\n\n", case.title());
-    text += &format!(
-        "| peer | keeps | M checks/s | times |{latency} memory, MiB | bytes | written | on disk | close, s | reopen, s |\n"
-    );
+    text += &format!("| peer | keeps | M checks/s | times |{latency} memory, MiB | bytes |");
+    text += " written | on disk | close, s | reopen, s |\n";
     text += &format!("| --- | --- | --: | --: |{latency_rule} --: | --: | --: | --: | --: | --: |\n");
     let reference = rows.iter().find(|row| row.peer == REFERENCE).map(|row| row.rate());
     for row in rows {

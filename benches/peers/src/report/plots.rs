@@ -77,7 +77,9 @@ pub(super) fn draw(summaries: &[Summary], out: &Path) -> Outcome<Vec<String>> {
     }
     for variation in &VARIATIONS {
         let rest = (variation.rest)(base);
-        let rows: Vec<&Summary> = summaries.iter().filter(|row| (variation.rest)(row.case) == rest).collect();
+        // Who was stopped held fewer keys than its place on the axis says.
+        let is_shown = |row: &&Summary| (variation.rest)(row.case) == rest && row.stopped_at.is_none();
+        let rows: Vec<&Summary> = summaries.iter().filter(is_shown).collect();
         let mut values: Vec<f64> = rows.iter().map(|row| (variation.value)(&row.case)).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
@@ -143,7 +145,9 @@ fn bars(case: &Case, rows: &[&Summary], path: &Path) -> Outcome<()> {
         }
         write(&area, &row.peer, (left - 8, middle), HPos::Right)?;
         let fastest = row.rates.last().copied().unwrap_or_default();
-        write(&area, &format!("{:.3} M", row.rate() / 1e6), (x(fastest) + 8, middle), HPos::Left)?;
+        let stopped = row.stopped_at.map_or_else(String::new, |at| format!(" (stopped at {at})"));
+        let rate = format!("{:.3} M{stopped}", row.rate() / 1e6);
+        write(&area, &rate, (x(fastest) + 8, middle), HPos::Left)?;
     }
     area.present().map_err(said)
 }
