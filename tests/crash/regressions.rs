@@ -31,11 +31,13 @@ fn close_and_persist_with_a_frozen_table_behind_an_empty_one_keep_it() {
                 let disk = SimDisk::new(0);
                 let store = setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap();
                 check_all(&store, 0..ids, Verdict::FirstSeen);
-                (0..steps).for_each(|_| drop(store.maintain().unwrap()));
+                for _ in 0..steps {
+                    let _ = store.maintain().unwrap();
+                }
                 if is_closed {
-                    store.close().unwrap()
+                    store.close().unwrap();
                 } else {
-                    store.persist().unwrap()
+                    store.persist().unwrap();
                 }
                 let disk = disk.crash(Crash::LoseAll);
                 let store = setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap();
