@@ -259,6 +259,7 @@
 //! How it works inside, and why, is told in `README.md`, section ARCHITECTURE.
 
 mod bloom;
+pub mod capacity;
 mod clock;
 mod codec;
 mod error;
