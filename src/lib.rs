@@ -169,8 +169,9 @@
 //!
 //! When a write or a sync fails, because the disk is full or broken, the call gets that error and the store
 //! is poisoned (G6): checks, claims, commits and look-ups from then on are told [`Error::Poisoned`], and
-//! nothing is tried again, since what a disk has kept after a failed sync nobody can tell. Drop it and open it anew: opening reads what is
-//! really there. [`Options::observer`] is told of this, and of recovery and damage.
+//! nothing is tried again, since what a disk has kept after a failed sync nobody can tell. Drop it and open
+//! it anew: opening reads what is really there. [`Options::observer`] is told of this, and of recovery and
+//! damage.
 //!
 //! # Windows: how long an ID stays seen
 //!

@@ -1,4 +1,5 @@
-//! Any bytes as a generation: an error or the right answer for each key, and `verify` finds what look-ups find.
+//! Any bytes as a generation: an error or the right answer for each key, and `verify` finds what look-ups
+//! find.
 //!
 //! The first byte says how the bytes are meant and what is put right, `fuzz/README.md` has its bits.
 #![no_main]

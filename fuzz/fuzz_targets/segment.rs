@@ -1,7 +1,7 @@
 //! Any bytes as the log: an error, or answers that stay the same from then on.
 //!
-//! The first byte says what is put right before the store is opened, `fuzz/README.md` has its bits; the rest is
-//! what follows the headers of one or two segments.
+//! The first byte says what is put right before the store is opened, `fuzz/README.md` has its bits; the
+//! rest is what follows the headers of one or two segments.
 #![no_main]
 
 mod shelf;

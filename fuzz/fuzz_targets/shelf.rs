@@ -1,4 +1,5 @@
-//! A store's directory with the golden files in it, on a simulated disk, and the questions that are put to it.
+//! A store's directory with the golden files in it, on a simulated disk, and the questions that are put to
+//! it.
 
 #![expect(dead_code, reason = "each target needs a part of it")]
 

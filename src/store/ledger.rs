@@ -29,8 +29,8 @@ impl<'l> Ledger<'l> {
         Ledger { durable, session: None, is_logged: false }
     }
 
-    /// What is stated from now on is in the log already. In a store that is being closed it is refused all the
-    /// same: the log goes, and a table that is stated in now is not sealed any more.
+    /// What is stated from now on is in the log already. In a store that is being closed it is refused all
+    /// the same: the log goes, and a table that is stated in now is not sealed any more.
     pub(crate) fn is_logged_already(&mut self) {
         self.is_logged = true;
     }

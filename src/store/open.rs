@@ -80,8 +80,8 @@ fn open_named(
     manifest.window = window;
     manifest.ttl_ms_max = span.ttl_ms_max();
     if replayed.table.facts() == 0 {
-        // Nothing is in the log alone: it begins anew. A store that is killed again and again keeps no more of
-        // it than one that is closed.
+        // Nothing is in the log alone: it begins anew. A store that is killed again and again keeps no more
+        // of it than one that is closed.
         manifest.begin_log_at(replayed.next_segment, &replayed.cursors);
     }
     manifest.write(&*storage)?;

@@ -42,8 +42,8 @@ fn window_is_open_before_its_last_millisecond_and_over_after_it() {
     }
 }
 
-/// A claim that was told `Duplicate` left the window as it was, so a delivery that came again every minute was
-/// done again after two.
+/// A claim that was told `Duplicate` left the window as it was, so a delivery that came again every minute
+/// was done again after two.
 #[test]
 fn claim_told_duplicate_slides_a_sliding_window_too() {
     for (window, expected) in [(Window::Fixed(secs(10)), FirstSeen), (Window::Sliding(secs(10)), Duplicate)] {
