@@ -19,7 +19,7 @@ use crate::fingerprint::{Hasher, Secret};
 use crate::generation::{Access, Generation};
 use crate::limits::{
     CLOCK_JUMP_MS, FROZEN_ROTATE_MAX, LOGGED_IDS_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT,
-    SEGMENT_BYTES_FIRST,
+    SEGMENT_BYTES_FIRST, SEGMENTS_UNSEALED_MAX,
 };
 use crate::manifest::{Manifest, read_secret, write_secret};
 use crate::options::{Durability, FileAccess, Options, Window};
@@ -31,7 +31,7 @@ use crate::window::Span;
 
 use super::core::{Begin, Core};
 use super::cursors::Cursors;
-use super::durable::{Durable, Opened};
+use super::durable::{Durable, Opened, named};
 use super::replay::{Replay, Replayed};
 use super::sealed::Sealed;
 
@@ -93,6 +93,7 @@ fn open_named(
     }
     remove_unnamed(&*storage, &manifest)?;
     let records = replayed.records;
+    let segments_read = replayed.next_segment.saturating_sub(manifest.log_floor);
     let core = Core::begin(
         Begin {
             hasher,
@@ -118,6 +119,10 @@ fn open_named(
         options,
     );
     core.counters.records_replayed.set(records);
+    if segments_read >= SEGMENTS_UNSEALED_MAX {
+        // A process that is killed over and over would leave ever more of them.
+        core.want_rotation(core.views.load().number);
+    }
     Ok(core)
 }
 
@@ -269,6 +274,8 @@ fn advance(
         _ => None,
     });
     manifest.generation_next = numbers.max().unwrap_or(0).max(manifest.generation_next);
+    // Their facts are in the log, which was synced when it was read.
+    manifest.cursors = named(replayed.cursors.clone());
     Ok(())
 }
 
