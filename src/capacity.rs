@@ -19,16 +19,17 @@
 //! | 10^10 | 501 GB | 356 GB | 16 GB | 15 GB | 263 GB | 1e-19 |
 //! | 10^11 | 4.7 TB | 3.6 TB | 151 GB | 150 GB | 2.6 TB | 1e-17 |
 //!
-//! - *In memory*: [`Store::in_memory`](crate::Store::in_memory) that has grown by itself, with what maintenance
-//!   had to do done. It goes up in steps, 30 to 67 bytes an ID, as tables are made ahead of need, and counts
-//!   tables in full: what was not touched yet the system has not given yet.
+//! - *In memory*: [`Store::in_memory`](crate::Store::in_memory) that has grown by itself, with what
+//!   maintenance had to do done. It goes up in steps, 30 to 67 bytes an ID, as tables are made ahead of
+//!   need, and counts tables in full: what was not touched yet the system has not given yet.
 //! - *In memory, expected*: the same with [`Options::expect`](crate::Options::expect).
-//! - *Memory with a directory*: the least [`Options::memory_budget`](crate::Options::memory_budget) with which
-//!   a store with a directory works well; the files are read through the page cache. Of a larger budget it
-//!   makes use: the newest files are kept in memory as well.
+//! - *Memory with a directory*: the least [`Options::memory_budget`](crate::Options::memory_budget) with
+//!   which a store with a directory works well; the files are read through the page cache. Of a larger
+//!   budget it makes use: the newest files are kept in memory as well.
 //! - *Files*: sealed files with their filters. The log comes on top (2.2 GB at most, less than 100 bytes for
 //!   each ID in smaller stores), and for a while the result of a fusion of two files.
-//! - *Collision*: probability that any two of the IDs share a fingerprint, so that one was called a duplicate.
+//! - *Collision*: probability that any two of the IDs share a fingerprint, so that one was called a
+//!   duplicate.
 //!
 //! A key takes 26.7 to 32.8 bytes in a table in memory, 1.5 in a filter, 26.3 in a file. At all these sizes a
 //! check of a new ID asks at most 4 filters of files (and up to 2 of tables that wait to be sealed), each of
@@ -37,9 +38,10 @@
 //!
 //! # A store with a window
 //!
-//! has tables and files for a quarter of the window each, and drops them as a whole: for as many keys as are
-//! seen in one window it holds a quarter more. It asks up to 16 filters. Without a directory it takes up to 165
-//! bytes for each of these keys, as the table that is made ahead of need has room for all of them.
+//! has tables and files for a quarter of the window each, and drops them as a whole: for as many keys as
+//! are seen in one window it holds a quarter more. It asks up to 16 filters. Without a directory it takes
+//! up to 165 bytes for each of these keys, as the table that is made ahead of need has room for all of
+//! them.
 //!
 //! # What is not counted
 //!
@@ -280,8 +282,8 @@ fn merge_cheapest(frozen: &mut Vec<Held>) {
     frozen.remove(index + 1);
 }
 
-/// Memory of a store without a directory whose first table was made for all its keys. With a window that table
-/// goes when all in it is over; until then there are those of the next four quarters as well.
+/// Memory of a store without a directory whose first table was made for all its keys. With a window that
+/// table goes when all in it is over; until then there are those of the next four quarters as well.
 fn expected_bytes(keys_held: u64, is_forever: bool) -> u64 {
     let first = Held { keys: 0, lines: lines_for(keys_held, LOAD_EXPECTED_PERCENT).max(LINES_MIN) };
     if is_forever {
@@ -293,8 +295,8 @@ fn expected_bytes(keys_held: u64, is_forever: bool) -> u64 {
     first.bytes().saturating_add(next.bytes().saturating_mul(4))
 }
 
-/// Memory of a store with a window and without a directory at its largest, by going through the tables that it
-/// makes, a quarter of the window at a time.
+/// Memory of a store with a window and without a directory at its largest, by going through the tables that
+/// it makes, a quarter of the window at a time.
 fn windowed_bytes(keys: u64) -> u64 {
     let keys = (keys / 4).max(1);
     let (mut lines, mut bytes_max) = (FIRST_LINES, 0);
@@ -332,8 +334,8 @@ fn writes_per_key(keys: u64, keys_per_table: u64, generations: usize) -> f64 {
     if tables <= generations { 1.0 } else { 1.0 + generations * tables.powf(1.0 / generations) / 2.0 }
 }
 
-/// Share of absent keys for which a filter with so many bits a key says "perhaps": the sum over all numbers of
-/// keys that a block may have, which are Poisson distributed.
+/// Share of absent keys for which a filter with so many bits a key says "perhaps": the sum over all numbers
+/// of keys that a block may have, which are Poisson distributed.
 fn false_positive_rate(bits_per_key: f64) -> f64 {
     let mean = BLOCK_BITS / bits_per_key;
     let mut probability = (-mean).exp();

@@ -1,9 +1,29 @@
-//! Has this ID been seen before? Exact, lock-free deduplication of IDs inside one process.
+//! Has this ID been seen before? Exact, lock-free deduplication of IDs inside one process, which a kill and a
+//! power cut do not make forget.
 //!
 //! A queue delivers a message twice, a client sends its request again, a crawler meets an address it knows:
 //! the question is always the same. A [`Store`] answers it for all threads of a process, for any bytes as an
-//! ID, and forgets IDs again when their window is over. State lives in memory only: when the process ends, so
-//! does all that was seen. (A store that keeps its state on disk is to come in a later version.)
+//! ID, keeps what it has answered in a directory, and forgets IDs again when their window is over.
+//!
+//! ```
+//! use firstseen::{Store, Verdict};
+//!
+//! # let dir = std::env::temp_dir().join(format!("firstseen-doc-first-{}", std::process::id()));
+//! let store = Store::open(&dir)?; // made if it is not there
+//! assert_eq!(store.check("order-17")?, Verdict::FirstSeen);
+//! assert_eq!(store.check("order-17")?, Verdict::Duplicate);
+//! store.close()?;
+//!
+//! // Another day, another process:
+//! let store = Store::open(&dir)?;
+//! assert_eq!(store.check("order-17")?, Verdict::Duplicate);
+//! # drop(store);
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Store::in_memory`] makes one without a directory: the same calls, and nothing is left of it when the
+//! process ends. Some of the examples below use it.
 //!
 //! # First decide when an ID counts as seen
 //!
@@ -18,11 +38,11 @@
 //!
 //! [`Store::claim`] gives exactly one caller a [`Lease`] on an ID. Whoever else asks meanwhile is told that
 //! it is in flight. [`Lease::commit`] records the ID; dropping the lease, by an error or a panic on the way,
-//! frees it.
+//! frees it, and so does the end of the process, however it comes.
 //!
 //! ```
 //! use std::time::Duration;
-//! use firstseen::{Claim, Options, Store};
+//! use firstseen::{Claim, Store};
 //!
 //! fn handle(store: &Store, id: &str) -> firstseen::Result<&'static str> {
 //!     match store.claim(id, Duration::from_secs(30))? {
@@ -36,10 +56,13 @@
 //!     }
 //! }
 //!
-//! let store = Store::in_memory(Options::new())?;
+//! # let dir = std::env::temp_dir().join(format!("firstseen-doc-claim-{}", std::process::id()));
+//! let store = Store::open(&dir)?;
 //! assert_eq!(handle(&store, "payment-17")?, "done");
 //! assert_eq!(handle(&store, "payment-17")?, "done before");
-//! # Ok::<(), firstseen::Error>(())
+//! # drop(store);
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! A lease is a time limit, not a lock: once it is over, anybody may take the ID over. The late holder is
@@ -48,12 +71,47 @@
 //! hand [`Token::attempt`], a number that only grows, to what the work writes to, so that it can refuse a
 //! late writer.
 //!
+//! A process that is killed between the work and its commit leaves the ID free with the work done: it is done
+//! again. No store beside the place that the work writes to can close that gap; the attempt number, or work
+//! that may be done twice, can.
+//!
+//! # Consume a broker: batches and cursors
+//!
+//! [`Store::claim_batch`] claims many IDs, and [`ClaimBatch::commit_with`] records those that are done
+//! together with named numbers, say how far a partition was read. After a crash both are there or neither, so
+//! a consumer starts from [`Store::cursor`] and never asks the broker how far it was.
+//!
+//! ```
+//! use std::time::Duration;
+//! use firstseen::Store;
+//!
+//! # let dir = std::env::temp_dir().join(format!("firstseen-doc-cursor-{}", std::process::id()));
+//! # let partition = ["order-1", "order-2", "order-1", "order-3"];
+//! let store = Store::open(&dir)?;
+//! let from = store.cursor("orders/3").unwrap_or(0);
+//! let messages = &partition[from as usize..]; // what the broker has from there on
+//!
+//! let claims = store.claim_batch(messages, Duration::from_secs(30))?;
+//! for index in claims.leased() {
+//!     let _order = messages[index]; // ... the work ...
+//! }
+//! let done = claims.commit_with(&[("orders/3", from + messages.len() as u64)])?;
+//! assert_eq!(done, 3); // the second "order-1" was in flight with this very batch
+//! assert_eq!(store.cursor("orders/3"), Some(4));
+//! # drop(store);
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Where several consumers share one store, a cursor must not move past a message that another one has in
+//! flight: `examples/consumer.rs` shows the whole loop.
+//!
 //! # Check many at once: at most once
 //!
 //! Where there is no work that could fail, say when lines are filtered or events are counted, one call is
 //! enough: [`Store::check`]. For many IDs [`Store::check_batch`] is several times as fast, because the waits
-//! for memory overlap. Verdicts come in the order of the IDs, and the second of two equal ones is a
-//! duplicate.
+//! for memory overlap, and because a batch waits once for the log and not once for each ID. Verdicts come in
+//! the order of the IDs, and the second of two equal ones is a duplicate.
 //!
 //! ```
 //! use firstseen::{Options, Store, Verdict};
@@ -68,6 +126,52 @@
 //!
 //! Among all concurrent calls on one ID in one window exactly one is told [`Verdict::FirstSeen`], or gets the
 //! lease (G1).
+//!
+//! # What survives what
+//!
+//! [`Options::durability`] says what an answer is worth (G2). It may be another one each time a store is
+//! opened.
+//!
+//! | [`Durability`] | when the process is killed | when the power fails | what a call waits for |
+//! | --- | --- | --- | --- |
+//! | [`Buffered`](Durability::Buffered), the default | nothing is lost | at most the last [`sync_every`](Options::sync_every), one second | one write, shared by calls at the same time |
+//! | [`Sync`](Durability::Sync) | nothing is lost | nothing is lost | one sync of the disk, shared likewise |
+//! | [`Deferred(d)`](Durability::Deferred) | at most the last `d` | at most the last `d` | nothing |
+//! | [`None`](Durability::None) | what is in no sealed file yet | the same | nothing; there is no log |
+//!
+//! "Lost" means that an ID which was seen counts as new again; what was committed with a cursor is lost with
+//! it or not at all. Claims are volatile in all four: a crash releases them.
+//!
+//! ```
+//! use firstseen::{Durability, Options, Store};
+//!
+//! # let dir = std::env::temp_dir().join(format!("firstseen-doc-sync-{}", std::process::id()));
+//! let store = Store::open_with(&dir, Options::new().durability(Durability::Sync))?;
+//! let _ = store.check("transfer-4711")?; // on the disk, and not only on its way there
+//! # drop(store);
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`Store::persist`] syncs in between, whatever the durability.
+//! - [`Store::close`] writes everything to sealed files: the next opening has no log to read. Dropping the
+//!   last handle only syncs the log, which the next opening reads back. Nothing answered is lost either way
+//!   (without a log, only `close` and `persist` keep what is in memory).
+//! - [`Store::snapshot`] copies the store, while it is in use, into a directory that is a store too.
+//! - [`Store::verify`] reads everything of a store that nobody has open and lists what is damaged;
+//!   [`Store::salvage`] makes a new store of what still reads of a damaged one.
+//!
+//! # One owner
+//!
+//! One process has a store open at a time: for another one, or for a second opening in the same process,
+//! there is [`Error::Locked`] (G9). However the process ends, the system lets go of the lock. A child that
+//! was forked after the opening is told [`Error::Forked`]; it may open stores of its own.
+//!
+//! When a write or a sync fails, because the disk is full or broken, the call gets that error and the store
+//! is poisoned (G6): checks, claims, commits and look-ups from then on are told [`Error::Poisoned`], and
+//! nothing is tried again, since what a disk has kept after a failed sync nobody can tell. Drop it and open
+//! it anew: opening reads what is really there. [`Options::observer`] is told of this, and of recovery and
+//! damage.
 //!
 //! # Windows: how long an ID stays seen
 //!
@@ -119,7 +223,8 @@
 //! # Errors
 //!
 //! An [`Error`] is plain data; match on its kind. It never comes with a verdict: the ID that failed was not
-//! recorded. A batch that stopped on the way says how far it came, and what it answered holds.
+//! recorded (but after [`Error::Io`] from a store with a directory it may have been: open it anew and ask). A
+//! batch that stopped on the way says how far it came, and what it answered holds.
 //!
 //! ```
 //! use firstseen::{Error, Hash, Options, Store, Verdict};
@@ -144,8 +249,9 @@
 //!   likely that is at the present size says [`Stats::collision_probability`].
 //! - The default hash is XXH3 under a random secret: fast, but not cryptographic. For IDs that strangers
 //!   choose there is [`Hash::Keyed`], for UUIDs and other IDs of sixteen bytes [`Hash::Exact`].
-//! - Memory is bounded by [`Options::memory_budget`] (G7). When it is used up new IDs are refused, or the
-//!   oldest are forgotten: [`Options::when_full`].
+//! - Memory is bounded by [`Options::memory_budget`] (G7). A store with a directory keeps in memory what is
+//!   not sealed yet and as much else as there is room for; it grows with the disk. In a store in memory new
+//!   IDs are refused when the budget is used up, or the oldest are forgotten: [`Options::when_full`].
 //! - A [`Store`] is a handle: clone it for each thread. One thread of its own does the background work
 //!   ([`Options::maintenance`]).
 //! - Tests and simulations bring a [`ManualClock`], a fixed [`Secret`] and [`Maintenance::Manual`], and are

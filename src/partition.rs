@@ -28,8 +28,8 @@ const SEED: u64 = u64::from_le_bytes(*b"frstseen");
 ///
 /// Where the partitions are given, as those of a Kafka topic whose messages are keyed by the ID, no hash is
 /// needed: one store for each partition, in a directory named for it, opened when the partition is assigned
-/// and closed when it is revoked. [`ClaimBatch::commit_with`](crate::ClaimBatch::commit_with) keeps the offset
-/// beside the facts. Elsewhere `partition` says which store an ID belongs to.
+/// and closed when it is revoked. [`ClaimBatch::commit_with`](crate::ClaimBatch::commit_with) keeps the
+/// offset beside the facts. Elsewhere `partition` says which store an ID belongs to.
 ///
 /// ```
 /// use firstseen::{Options, Secret, Store, Verdict, partition};

@@ -18,7 +18,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use firstseen::{Clock, Store, Verdict};
 
@@ -31,6 +30,7 @@ use super::open::open;
 use super::output::Output;
 use super::recorded::Recorder;
 use super::settings::{Format, Settings};
+use super::sift::Sift;
 use super::summary::{self, Counts};
 
 /// Blocks in flight: one being filled, one being written, one in between to even out the pace.
@@ -88,26 +88,6 @@ fn run_recorded(settings: Settings, place: &Path) -> Result<(), Failure> {
         // What stopped the run says more than what that did to the store.
         (Err(failure), _) => Err(cause.of(failure)),
         (Ok(_), closed) => closed.map_err(|error| cause.of(Failure::Store(error))),
-    }
-}
-
-/// What decides about whole blocks and writes what is new in them.
-pub(super) trait Sift {
-    fn store(&self) -> &Store;
-    fn format(&self) -> Format;
-    fn counts(&self) -> Counts;
-
-    /// Writes what is new in a block.
-    fn pass(&mut self, block: &mut Block) -> Result<(), Failure>;
-
-    /// Does what can be done without another block; when to ask again, if there is anything left.
-    fn settle(&mut self) -> Result<Option<Duration>, Failure> {
-        Ok(None)
-    }
-
-    /// Does what is left when there is no more input.
-    fn finish(&mut self) -> Result<(), Failure> {
-        Ok(())
     }
 }
 

@@ -31,6 +31,7 @@ mod output;
 mod parse;
 mod recorded;
 mod settings;
+mod sift;
 mod summary;
 mod transfer;
 mod values;

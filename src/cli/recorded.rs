@@ -1,9 +1,9 @@
 //! `filter --store`: a record is recorded as seen only after it was written, and has arrived.
 //!
-//! For each block: ask the store which records are seen, write the others, flush, and when they have
-//! arrived ([`Output::arrived`]) record them. A run that is killed in between loses no record: the next one
-//! writes again what was not recorded, at most a block and what a pipe holds. Records that are written but
-//! not recorded yet are known here, so that none of them is written twice by one run.
+//! For each block: ask the store which records are seen, write the others, flush, and when they have arrived
+//! ([`Output::arrived`]) record them. A run that is killed in between loses no record: the next one writes
+//! again what was not recorded, at most a block and what a pipe holds. Records that are written but not
+//! recorded yet are known here, so that none of them is written twice by one run.
 //!
 //! Nobody else records in between: one process has a store open at a time, and one thread of it is here. So
 //! this is what claims and commits would do, without a lease for each record.
@@ -16,9 +16,9 @@ use firstseen::{Fingerprint, Store, Verdict, Window};
 
 use super::block::Block;
 use super::exit::Failure;
-use super::filter::Sift;
 use super::output::Output;
 use super::settings::Format;
+use super::sift::Sift;
 use super::summary::Counts;
 
 /// How often a pipe is asked whether its reader has caught up, while nothing else is to be done.
@@ -76,9 +76,7 @@ impl<'a> Recorder<'a> {
             if self.written.is_empty() {
                 self.in_flight.clear();
             } else {
-                for key in &written.keys {
-                    self.in_flight.remove(key);
-                }
+                written.keys.iter().for_each(|key| drop(self.in_flight.remove(key)));
             }
         }
         Ok(())

@@ -37,8 +37,8 @@ impl SealedFile {
 
     /// Appends the facts of keys with a `hi` in `first..=last`, in the order of `hi`.
     ///
-    /// No key is before its home line, and all are in the order of `hi`: so they begin at the home of `first`,
-    /// and end where a larger `hi` is met behind the home of `last`.
+    /// No key is before its home line, and all are in the order of `hi`: so they begin at the home of
+    /// `first`, and end where a larger `hi` is met behind the home of `last`.
     ///
     /// # Errors
     ///

@@ -101,7 +101,7 @@ pub(crate) struct Recorded<'l> {
 impl Recorded<'_> {
     /// What is recorded from now on is in the log already.
     pub(crate) fn is_logged_already(&mut self) {
-        self.ledger = Ledger::default();
+        self.ledger.is_logged_already();
     }
 
     /// For the maintenance, which must find room where callers wait for it. It states nothing that is logged.

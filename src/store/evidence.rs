@@ -13,7 +13,7 @@ use crate::wal;
 use crate::window::Span;
 
 use super::open::{compare, mismatch, no_secret, random_id};
-use super::salvage::Salvage;
+use super::outcome::Salvage;
 
 /// Run number where none is known: no store was opened so often, so no attempt number is used twice.
 const RUN_UNKNOWN: u64 = 1 << 20;

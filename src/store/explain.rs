@@ -10,6 +10,8 @@ use crate::stamp::{Stamp, State};
 use crate::table::{Probe, Table};
 
 use super::engine::Engine;
+use super::fact::{Fact, Retry};
+use super::sealed::Sealed;
 use super::view::Older;
 
 /// What one table says about an ID.
@@ -54,6 +56,10 @@ impl Engine {
         let mut tables = vec![("active", self.known(&view.active, key))];
         tables.extend(view.closing.iter().map(|closing| ("closing", self.known(&closing.table, key))));
         tables.extend(view.older.iter().map(|older| ("frozen", self.known_older(older, key))));
+        for sealed in &view.sealed {
+            let known = self.known_sealed(sealed, key).map_err(|_| view.damage())?;
+            tables.push(("generation", known));
+        }
         drop(view);
         Ok(Explanation {
             fingerprint: key,
@@ -65,6 +71,17 @@ impl Engine {
 
     fn known_older(&self, older: &Older, key: Fingerprint) -> Known {
         if older.may_contain(key, Mask::of(key)) { self.known(&older.table, key) } else { Known::Screened }
+    }
+
+    fn known_sealed(&self, sealed: &Sealed, key: Fingerprint) -> Result<Known, Retry> {
+        if !sealed.may_contain(key, Mask::of(key)) {
+            return Ok(Known::Screened);
+        }
+        Ok(match sealed.fact(key)? {
+            Fact::None | Fact::Pending(..) => Known::Absent,
+            Fact::Forgotten(_) => Known::Forgotten,
+            Fact::Seen(until) => self.known_seen(until),
+        })
     }
 
     fn known(&self, table: &Table, key: Fingerprint) -> Known {
@@ -79,9 +96,12 @@ impl Engine {
             State::Undecided => Known::Undecided,
             State::Pending => Known::Pending,
             State::Forgotten => Known::Forgotten,
-            State::Seen if self.span.is_forever() => Known::Seen { until: None },
-            State::Seen => Known::Seen { until: Some(self.span.time_of(table.until(stamp))) },
+            State::Seen => self.known_seen(table.until(stamp)),
         }
+    }
+
+    fn known_seen(&self, until: u64) -> Known {
+        Known::Seen { until: (!self.span.is_forever()).then(|| self.span.time_of(until)) }
     }
 }
 

@@ -180,6 +180,10 @@ impl ClaimBatch {
                 Ok(committed)
             }
             Err(Error::Partial { answered, cause }) => {
+                if matches!(*cause, Error::LeaseLost { .. }) {
+                    // Nothing to free, and counted as lost already.
+                    leases.remove(answered).release();
+                }
                 if cursors.is_empty() || self.engine.durable.is_none() {
                     leases.drain(..answered).for_each(Lease::release);
                 }

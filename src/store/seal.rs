@@ -34,7 +34,8 @@ pub(crate) struct Seal {
     next_line: u64,
     /// The present, in ticks, when sealing began: what is over by then is left out.
     now: u64,
-    /// Whether there is nothing older that a forgotten fact could hide.
+    /// Whether there is nothing older that a forgotten fact could hide, nor a log that tells of it: read back
+    /// after a kill, it would hide what is seen anew, with a version that began from the first again.
     is_oldest: bool,
 }
 
@@ -57,7 +58,10 @@ impl Seal {
             writer,
             next_line: 0,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
-            is_oldest: core.span.is_forever() && view.older.len() == 1 && view.sealed.is_empty(),
+            is_oldest: core.span.is_forever()
+                && view.older.len() == 1
+                && view.sealed.is_empty()
+                && !durable.has_log_to_read(),
         }))
     }
 
@@ -114,7 +118,8 @@ impl Seal {
             raise_floor(manifest, durable, log_floor);
         })?;
         let (file, ids, bytes) = (generation.name().to_owned(), named.ids, named.bytes);
-        succession.publish(&core.views, |view| list(view, &table, generation));
+        let log_last = durable.log_segment();
+        succession.publish(&core.views, |view| list(view, &table, Sealed::new(generation, log_last)));
         core.counters.seals.add(1);
         durable.observer.tell(&Event::GenerationSealed { file, ids, bytes });
         durable.remove_log_below(log_floor)
@@ -155,10 +160,9 @@ fn log_floor_without(view: &View, table: &Arc<Table>) -> u64 {
 }
 
 /// Lists a generation in the place of the frozen table that it was made from, whose memory it keeps.
-fn list(view: &mut View, table: &Arc<Table>, generation: Generation) {
+fn list(view: &mut View, table: &Arc<Table>, mut sealed: Sealed) {
     let index = view.older.iter().position(|older| Arc::ptr_eq(&older.table, table));
     let frozen: Option<Older> = index.map(|index| view.older.remove(index));
-    let mut sealed = Sealed::new(generation);
     if let Some(frozen) = frozen {
         sealed = sealed.with_memory(frozen.table, frozen.filter);
     }

@@ -17,12 +17,13 @@
 //!
 //! An ID that is *pending* has perhaps a lease on it:
 //!
-//! - A fact that it was seen says that the work was done elsewhere: the ID is taken over, as when a lease is
-//!   over. The entry in the lease table ends together with `Pending` (L2), and its holder is told `LeaseLost`.
+//! - A fact that it was seen says that the work was done elsewhere: the ID is taken over, as when a lease
+//!   is over. The entry in the lease table ends together with `Pending` (L2), and its holder is told
+//!   `LeaseLost`.
 //! - While the holder is committing, its outcome is waited for: then there is one fact more, and the larger
 //!   wins.
-//! - A fact that it was forgotten leaves the lease alone: `Pending` is stated over it, so that it is read back
-//!   as forgotten until then, and what the holder commits exceeds it.
+//! - A fact that it was forgotten leaves the lease alone: `Pending` is stated over it, so that it is read
+//!   back as forgotten until then, and what the holder commits exceeds it.
 
 use std::io::{Read, Write};
 
@@ -72,9 +73,9 @@ impl Store {
     /// how many facts it has: one for each ID that is seen, and for those that were forgotten before their
     /// time.
     ///
-    /// The store stays in use meanwhile. The stream is for [`Store::import`], in a store with the same secret;
-    /// its format is documented in `src/store/stream.rs` and stays readable. It has no secret and no IDs, only
-    /// fingerprints.
+    /// The store stays in use meanwhile. The stream is for [`Store::import`], in a store with the same
+    /// secret; its format is documented in `src/store/stream.rs` and stays readable. It has no secret and
+    /// no IDs, only fingerprints.
     ///
     /// ```
     /// use firstseen::{Options, Secret, Store};
@@ -103,8 +104,8 @@ impl Store {
         self.engine.export(sink)
     }
 
-    /// Takes in what another store has written ([`Store::export`]): from then on an ID is seen here when it is
-    /// seen in either of them, until the later of the two ends.
+    /// Takes in what another store has written ([`Store::export`]): from then on an ID is seen here when it
+    /// is seen in either of them, until the later of the two ends.
     ///
     /// A union by maximum: importing twice changes nothing, the order of imports does not matter, and two
     /// stores that take over from each other know the same. When this returns, all of it is as durable as

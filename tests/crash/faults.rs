@@ -113,7 +113,8 @@ fn scripts_with_short_and_interrupted_io_answer_the_same() {
 /// their first use, so nothing that is answered depends on it.
 #[test]
 fn log_that_cannot_grow_loses_nothing_that_was_answered() {
-    let setup = Setup { durability: Durability::Sync, first_table_lines: 100, ..Setup::default() };
+    let (durability, segment_bytes) = (Durability::Sync, 1 << 16);
+    let setup = Setup { durability, segment_bytes, first_table_lines: 100, ..Setup::default() };
     let disk = SimDisk::new(0);
     let store = setup.open_at(&disk, 0, FileAccess::Map).unwrap();
     disk.weak_sync(true);

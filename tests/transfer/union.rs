@@ -200,8 +200,8 @@ fn export_of_a_store_with_all_kinds_of_tables_has_every_id_once() {
     }
 }
 
-/// In the order of their fingerprints 200,000 IDs crowded at the beginning of one small table after the other:
-/// soon there were too many tables.
+/// In the order of their fingerprints 200,000 IDs crowded at the beginning of one small table after the
+/// other, until there were too many tables.
 #[test]
 fn many_ids_into_small_tables_spread_evenly() {
     let from = Store::in_memory(options().first_table_lines(1 << 17)).unwrap();
