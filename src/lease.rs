@@ -170,6 +170,11 @@ impl Shard {
         self.0.get(&key).copied().filter(|holder| holder.until > now || holder.is_committing)
     }
 
+    /// Whether the lease on `key` is being committed.
+    pub(crate) fn is_committing(&self, key: Fingerprint) -> bool {
+        self.0.get(&key).is_some_and(|holder| holder.is_committing)
+    }
+
     /// Whether there is a lease on `key`, over or not.
     pub(crate) fn holds(&self, key: Fingerprint) -> bool {
         self.0.contains_key(&key)

@@ -263,6 +263,7 @@
 //! How it works inside, and why, is told in `README.md`, section ARCHITECTURE.
 
 mod bloom;
+pub mod capacity;
 mod clock;
 mod codec;
 mod error;
@@ -274,6 +275,7 @@ mod lease;
 mod limits;
 mod manifest;
 mod options;
+mod partition;
 mod stamp;
 mod stats;
 mod storage;
@@ -290,8 +292,11 @@ pub use event::Event;
 pub use fingerprint::{Fingerprint, Hash, Secret};
 pub use lease::Token;
 pub use options::{Durability, FileAccess, Maintenance, Options, WhenFull, Window};
+pub use partition::partition;
 pub use stats::Stats;
-pub use store::{Claim, ClaimBatch, Explanation, Known, Lease, Progress, Salvage, Store, Verification};
+pub use store::{
+    Claim, ClaimBatch, Explanation, Imported, Known, Lease, Progress, Salvage, Store, Verification,
+};
 pub use verdict::Verdict;
 
 /// Parts of the engine for the benches of this repository; no part of the public interface.

@@ -12,6 +12,8 @@ mod check;
 mod damage;
 #[path = "crash/faults.rs"]
 mod faults;
+#[path = "crash/life.rs"]
+mod life;
 #[path = "crash/model.rs"]
 mod model;
 #[path = "crash/power.rs"]
@@ -24,5 +26,7 @@ mod regressions;
 mod script;
 #[path = "crash/setup.rs"]
 mod setup;
+#[path = "crash/tail.rs"]
+mod tail;
 #[path = "crash/workload.rs"]
 mod workload;

@@ -42,7 +42,7 @@ fn main() {
         std::fs::remove_dir_all(&dir).expect("the store's directory is ours");
     }
     println!(
-        "kill: {} kills, {} answers compared, {} recoveries, 0 lost, 0 phantom, {:?}",
+        "counted: {} kills, {} answers compared, {} recoveries, 0 lost, 0 phantom, {:?}",
         totals.kills,
         totals.compared,
         totals.recoveries,

@@ -1,6 +1,5 @@
 //! What a store remembers from one opening to the next, with windows and clocks.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails it")]
 
 use std::path::PathBuf;
 use std::time::Duration;

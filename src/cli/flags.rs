@@ -13,11 +13,23 @@ pub(super) enum Topic {
     Forget,
     Verify,
     Salvage,
+    Export,
+    Import,
+    Capacity,
 }
 
 /// Every command but `help`.
-pub(super) const COMMANDS: [Topic; 6] =
-    [Topic::Filter, Topic::Stats, Topic::Get, Topic::Forget, Topic::Verify, Topic::Salvage];
+pub(super) const COMMANDS: [Topic; 9] = [
+    Topic::Filter,
+    Topic::Stats,
+    Topic::Get,
+    Topic::Forget,
+    Topic::Verify,
+    Topic::Salvage,
+    Topic::Export,
+    Topic::Import,
+    Topic::Capacity,
+];
 
 /// One flag, as the parser and the help need it.
 #[derive(Debug)]
@@ -50,6 +62,8 @@ pub(super) enum FlagId {
     Quiet,
     Json,
     Explain,
+    Keys,
+    Rate,
     Help,
     Version,
 }
@@ -65,6 +79,9 @@ impl Topic {
             Topic::Forget => "forget",
             Topic::Verify => "verify",
             Topic::Salvage => "salvage",
+            Topic::Export => "export",
+            Topic::Import => "import",
+            Topic::Capacity => "capacity",
         }
     }
 
@@ -73,7 +90,9 @@ impl Topic {
         match self {
             Topic::Tool => &[],
             Topic::Filter => FILTER_FLAGS,
-            Topic::Stats | Topic::Verify | Topic::Forget => &[JSON, HELP, VERSION],
+            Topic::Export => &[HELP, VERSION],
+            Topic::Capacity => &[KEYS, CAPACITY_WINDOW, SLIDING, RATE, JSON, HELP, VERSION],
+            Topic::Stats | Topic::Verify | Topic::Forget | Topic::Import => &[JSON, HELP, VERSION],
             Topic::Get => &[EXPLAIN, JSON, HELP, VERSION],
             Topic::Salvage => &[SALVAGE_WINDOW, SLIDING, SALVAGE_HASH, JSON, HELP, VERSION],
         }
@@ -212,6 +231,33 @@ const SALVAGE_HASH: Flag = Flag {
     short: None,
     value: Some("KIND"),
     help: &["the hash of the store (xxh3, keyed or exact), if its", "manifest is lost"],
+};
+
+const KEYS: Flag = Flag {
+    id: FlagId::Keys,
+    long: "keys",
+    short: None,
+    value: Some("N"),
+    help: &[
+        "how many IDs are seen at one time, like 5000, 200k,",
+        "10M or 1e9; without it, what --rate brings in a window",
+    ],
+};
+
+const CAPACITY_WINDOW: Flag = Flag {
+    id: FlagId::Window,
+    long: "window",
+    short: None,
+    value: Some("TIME"),
+    help: &["an ID is new again when TIME has passed since it was", "seen [default: never]"],
+};
+
+const RATE: Flag = Flag {
+    id: FlagId::Rate,
+    long: "rate",
+    short: None,
+    value: Some("N/s"),
+    help: &["new IDs a second, like 20k/s: says what is written"],
 };
 
 const EXPLAIN: Flag = Flag {

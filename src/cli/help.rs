@@ -19,6 +19,9 @@ Commands:
   forget    make IDs unseen
   verify    read all of a store, and say what is damaged
   salvage   a new store from what still reads of a damaged one
+  export    write all that a store knows to standard output
+  import    take in what another store has written
+  capacity  what a store of some size takes: memory, disk, time to open
   help      this text; 'firstseen help <command>' says more about one
 
   -h, --help       this text
@@ -139,6 +142,59 @@ Exit code: 0 when nothing is known to be lost, 1 when something is; 2 on any
 error, after one sentence on stderr.
 ";
 
+const EXPORT: &str = "\
+Writes all that a store knows to standard output, for 'firstseen import'.
+
+Usage: firstseen export [flags] DIR > FILE
+
+The IDs are not in it, only their 128-bit fingerprints under the store's secret.
+
+Flags:
+";
+
+const EXPORT_TAIL: &str = "
+Exit code: 0; 2 on any error, after one sentence on stderr: then FILE is not
+whole, and no import takes it for whole.
+";
+
+const IMPORT: &str = "\
+Takes in what other stores have written: an ID is seen when it was seen in one.
+
+Usage: firstseen import [flags] DIR < FILE
+
+Both must have the same secret, hash and kind of window: DIR began as a copy of
+the other store, or both were made by a program that gave them one secret. Several
+exports may follow each other on standard input. Importing twice changes nothing.
+
+Flags:
+";
+
+const IMPORT_TAIL: &str = "
+Keys of --json: facts (read), changed (those that said more than was known).
+
+Exit code: 0; 2 on any error, after one sentence on stderr: what came before the
+error was taken in, and may be imported again.
+";
+
+const CAPACITY: &str = "\
+Says what a store of some size takes in memory and on disk.
+
+Usage: firstseen capacity --keys N [flags]
+
+Flags:
+";
+
+const CAPACITY_TAIL: &str = "
+Keys of --json: keys, keys_held, tick_ms, memory_bytes (no directory),
+memory_bytes_expected (no directory, made for its IDs at once),
+memory_bytes_least (with a directory), filter_bytes, file_bytes,
+file_bytes_peak, log_bytes_max, recovery_seconds_max, generations,
+false_positive_rate, writes_per_key, collision_probability; with --rate also
+log_bytes_per_second, file_bytes_per_second, filled_after_seconds.
+
+Exit code: 0; 2 on any error, after one sentence on stderr.
+";
+
 /// Widest left column of the flags.
 const FLAG_COLUMN: usize = 22;
 
@@ -170,6 +226,9 @@ pub(super) fn text(topic: Topic) -> String {
         Topic::Forget => (FORGET, FORGET_TAIL),
         Topic::Verify => (VERIFY, VERIFY_TAIL),
         Topic::Salvage => (SALVAGE, SALVAGE_TAIL),
+        Topic::Export => (EXPORT, EXPORT_TAIL),
+        Topic::Import => (IMPORT, IMPORT_TAIL),
+        Topic::Capacity => (CAPACITY, CAPACITY_TAIL),
     };
     let flags: String = topic.flags().iter().map(flag_text).collect();
     format!("{head}{flags}{tail}")

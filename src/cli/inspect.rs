@@ -47,7 +47,7 @@ fn usage(topic: Topic, reason: &str) -> Failure {
 }
 
 /// Like any other command, it has the machine's memory.
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options::new().memory_budget(u64::MAX)
 }
 
@@ -68,7 +68,7 @@ fn get(place: &Path, ids: &[&OsString], raw: &Raw) -> Result<(), Failure> {
 }
 
 /// Closes a store that was only read: should that fail, nothing is lost, and the next opening reads the log.
-fn end_reading(store: Store) {
+pub(super) fn end_reading(store: Store) {
     let _ = store.close();
 }
 
@@ -228,7 +228,7 @@ fn salvage_json(salvage: &Salvage) -> String {
     )
 }
 
-fn print(text: &[u8]) -> Result<(), Failure> {
+pub(super) fn print(text: &[u8]) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     output.write_all(text).and_then(|()| output.flush()).map_err(Failure::write)
 }

@@ -8,6 +8,7 @@
 //! | each block keeps the records not seen before | `filter` |
 //! | with a store: records are recorded when they have arrived | `recorded`, `output`, `open` |
 //! | the other commands, all about one store | `inspect`, `json` |
+//! | what moves a store, and what one takes | `transfer`, `capacity` |
 //! | figures at the end | `summary` |
 //! | whatever happened becomes a sentence and an exit code | `exit` |
 //!
@@ -15,6 +16,7 @@
 
 mod block;
 mod blocks;
+mod capacity;
 mod exit;
 mod filter;
 mod flags;
@@ -31,6 +33,7 @@ mod recorded;
 mod settings;
 mod sift;
 mod summary;
+mod transfer;
 mod values;
 
 use std::ffi::OsString;
@@ -51,6 +54,8 @@ fn dispatch(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure
         Command::Help(topic) => help::print(topic),
         Command::Version => help::print_version(),
         Command::Run(Topic::Filter, raw) => filter::run(settings::check(*raw)?),
+        Command::Run(topic @ (Topic::Export | Topic::Import), raw) => transfer::run(topic, &raw),
+        Command::Run(Topic::Capacity, raw) => capacity::run(&raw),
         Command::Run(topic, raw) => inspect::run(topic, &raw),
     }
 }

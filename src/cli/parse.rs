@@ -38,6 +38,8 @@ pub(super) struct Raw {
     pub(super) hash: Option<OsString>,
     pub(super) store: Option<OsString>,
     pub(super) durability: Option<OsString>,
+    pub(super) keys: Option<OsString>,
+    pub(super) rate: Option<OsString>,
 }
 
 /// Reads the command line; `arguments` start with the program's name.
@@ -117,6 +119,8 @@ fn set(raw: &mut Raw, id: FlagId, value: Option<OsString>) {
         FlagId::Hash => raw.hash = value,
         FlagId::Store => raw.store = value,
         FlagId::Durability => raw.durability = value,
+        FlagId::Keys => raw.keys = value,
+        FlagId::Rate => raw.rate = value,
         // They end the parse before anything is set.
         FlagId::Help | FlagId::Version => {}
     }

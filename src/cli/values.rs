@@ -18,9 +18,14 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     scaled(number, factor).ok_or_else(|| format!("'{text}' is no size; write one like 4096, 64K, 512M or 2G"))
 }
 
-/// A count: digits, then nothing or `k`, `M`, `G` (powers of 1000).
+/// A count: digits, then nothing or `k`, `M`, `G` (powers of 1000), or a power of ten as in `1e9`.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
+    if let Some(power) = unit.strip_prefix('e').and_then(|digits| digits.parse().ok()) {
+        let factor = 10_u64.checked_pow(power);
+        let scaled = factor.and_then(|factor| scaled(number, factor));
+        return scaled.ok_or_else(|| format!("'{text}' is no count; write one like 5000, 200k or 10M"));
+    }
     let factor: u64 = match unit {
         "" => 1,
         "k" | "K" => 1_000,
@@ -76,6 +81,8 @@ mod tests {
     fn count_with_units_is_powers_of_1000() {
         assert_eq!(count("10M"), Ok(10_000_000));
         assert_eq!(count("7k"), Ok(7_000));
+        assert_eq!(count("25e8"), Ok(2_500_000_000));
+        assert!(count("1e20").is_err() && count("1e").is_err() && count("e3").is_err());
     }
 
     #[test]

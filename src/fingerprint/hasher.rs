@@ -100,6 +100,11 @@ impl Hasher {
         }
     }
 
+    /// Which hash it is.
+    pub(crate) const fn hash(&self) -> Hash {
+        self.hash
+    }
+
     /// A number that tells this hash and secret from others: kept beside a store's files, so that they are
     /// not opened with another secret.
     ///

@@ -176,4 +176,13 @@ impl Generation {
     pub(crate) fn facts_in(&self, first: u64, count: u64, facts: &mut Vec<SealedFact>) -> Result<()> {
         self.file.facts_in(first, count, facts)
     }
+
+    /// Appends the facts of keys with a `hi` in `first..=last`, in the order of `hi`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Generation::facts_in`].
+    pub(crate) fn facts_between(&self, first: u64, last: u64, facts: &mut Vec<SealedFact>) -> Result<()> {
+        self.file.facts_between(first, last, facts)
+    }
 }

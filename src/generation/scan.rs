@@ -3,10 +3,13 @@
 use crate::error::Result;
 use crate::limits::{GENERATION_BLOCK_BYTES, LINE_BYTES};
 
-use super::SealedFact;
 use super::file::{SealedFile, index};
 use super::header::Header;
 use super::line;
+use super::{SealedFact, home};
+
+/// Lines that are read at once behind the last home line of a range of keys.
+const LINES_BEHIND: u64 = 4;
 
 /// Lines that are read at once.
 const LINES_AT_ONCE: u64 = GENERATION_BLOCK_BYTES as u64 / LINE_BYTES;
@@ -30,6 +33,34 @@ impl SealedFile {
             }
             Ok(())
         })
+    }
+
+    /// Appends the facts of keys with a `hi` in `first..=last`, in the order of `hi`.
+    ///
+    /// No key is before its home line, and all are in the order of `hi`: so they begin at the home of
+    /// `first`, and end where a larger `hi` is met behind the home of `last`.
+    ///
+    /// # Errors
+    ///
+    /// As [`SealedFile::facts_in`].
+    pub(super) fn facts_between(&self, first: u64, last: u64, facts: &mut Vec<SealedFact>) -> Result<()> {
+        let (mut line, end) = (home(first, self.header.home_lines), home(last, self.header.home_lines) + 1);
+        let mut count = end - line;
+        let begun = facts.len();
+        while line < self.header.lines {
+            self.facts_in(line, count, facts)?;
+            line = line.saturating_add(count);
+            if facts[begun..].last().is_some_and(|fact| fact.key.hi() > last) {
+                break;
+            }
+            count = LINES_BEHIND;
+        }
+        let mut index = 0;
+        facts.retain(|fact| {
+            index += 1;
+            index <= begun || (first..=last).contains(&fact.key.hi())
+        });
+        Ok(())
     }
 
     /// Appends the facts of one line.

@@ -132,6 +132,15 @@ impl Manifest {
         }
     }
 
+    /// Says that all facts are in generations, so that the log begins at this segment, as in a store that was
+    /// closed.
+    pub(crate) fn begin_log_at(&mut self, segment: u64, cursors: &BTreeMap<String, u64>) {
+        self.log_floor = segment;
+        self.was_closed = true;
+        self.cuts.clear();
+        self.cursors = cursors.iter().map(|(name, value)| (name.clone().into_bytes(), *value)).collect();
+    }
+
     /// Puts this in the place of the manifest, and makes it last.
     ///
     /// # Errors

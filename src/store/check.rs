@@ -101,9 +101,7 @@ impl View {
         match fact {
             Fact::Pending(..) => Err(Retry::Pending),
             Fact::Seen(until) if moment.is_live(until) => {
-                if moment.slides && moment.deadline > until {
-                    self.record(key, &place, State::Seen, moment.deadline, recorded)?;
-                }
+                self.slide(key, &place, until, moment, recorded)?;
                 Ok(Verdict::Duplicate)
             }
             fact => {
@@ -112,5 +110,21 @@ impl View {
                 Ok(Verdict::FirstSeen)
             }
         }
+    }
+
+    /// Moves the end of a window that slides, for an ID that was seen again.
+    #[inline]
+    pub(crate) fn slide(
+        &self,
+        key: Fingerprint,
+        place: &Place<'_>,
+        until: u64,
+        moment: Moment,
+        recorded: &mut Recorded<'_>,
+    ) -> Result<(), Retry> {
+        if moment.slides && moment.deadline > until {
+            self.record(key, place, State::Seen, moment.deadline, recorded)?;
+        }
+        Ok(())
     }
 }

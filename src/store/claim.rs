@@ -64,7 +64,10 @@ impl Engine {
         self.run_locked(key, moment, |core, shard, view, recorded| {
             let (place, fact) = view.place_and_fact(key)?;
             match fact {
-                Fact::Seen(seen_until) if moment.is_live(seen_until) => return Ok(Ok(Claimed::Duplicate)),
+                Fact::Seen(until) if moment.is_live(until) => {
+                    view.slide(key, &place, until, moment, recorded)?;
+                    return Ok(Ok(Claimed::Duplicate));
+                }
                 Fact::Pending(..) => {
                     if let Some(holder) = shard.live(key, now) {
                         return Ok(Ok(Claimed::InFlight(holder.until)));

@@ -123,24 +123,43 @@ impl Engine {
     }
 
     /// Steps 2 and 3, again for those whose segment of the log has become too old meanwhile.
+    ///
+    /// Cursors are set last, so that no manifest names one before its facts are stated; should their frame be
+    /// too old by then, they are logged again.
     fn carry_through(
         &self,
         durable: &Durable,
         mut begun: Vec<Committing>,
-        mut cursors: &[(&str, u64)],
+        cursors: &[(&str, u64)],
         moment: Moment,
     ) -> Result<()> {
-        while !(begun.is_empty() && cursors.is_empty()) {
+        if begun.is_empty() && cursors.is_empty() {
+            return Ok(());
+        }
+        loop {
             let segment = self.log_segment();
             if let Err(error) = log_facts(durable, &begun, cursors) {
                 self.give_up(&begun);
                 return Err(error);
             }
-            self.cursors.set(cursors);
-            cursors = &[];
             begun = self.end_commits(&begun, segment, moment)?;
+            if !begun.is_empty() {
+                continue;
+            }
+            self.cursors.set(cursors);
+            if cursors.is_empty() {
+                return Ok(());
+            }
+            if durable.is_closed() {
+                // The last manifest may have been written before.
+                return Err(Error::Closed);
+            }
+            // A later rotation publishes its view before any manifest goes without that segment, and that
+            // manifest names the cursors.
+            if self.views.load().log_from <= segment {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Step 1.

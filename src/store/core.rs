@@ -101,7 +101,7 @@ pub(crate) struct Recorded<'l> {
 impl Recorded<'_> {
     /// What is recorded from now on is in the log already.
     pub(crate) fn is_logged_already(&mut self) {
-        self.ledger = Ledger::default();
+        self.ledger.is_logged_already();
     }
 
     /// For the maintenance, which must find room where callers wait for it. It states nothing that is logged.
@@ -302,7 +302,24 @@ impl View {
         Ok(())
     }
 
-    /// The same for a stamp that is ready.
+    /// States of an ID that is pending that it was seen until `until` and forgotten: it stays pending, and
+    /// reads as forgotten when nobody has a lease on it. The log is told the latter, as leases are in none.
+    pub(crate) fn record_forgotten_pending(
+        &self,
+        key: Fingerprint,
+        place: &Place<'_>,
+        until: u64,
+        recorded: &mut Recorded<'_>,
+    ) -> Result<(), Retry> {
+        let stamp = self.active.stamp(State::Pending, until.saturating_add(1)).ok_or(Retry::Outdated)?;
+        recorded.ledger.reserve()?;
+        self.record_stamp(key, place, stamp, recorded)?;
+        recorded.ledger.state(key, State::Forgotten, until);
+        recorded.until_max = recorded.until_max.max(until);
+        Ok(())
+    }
+
+    /// States a stamp that is ready, in the active table only.
     #[inline]
     pub(crate) fn record_stamp(
         &self,

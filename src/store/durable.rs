@@ -189,12 +189,17 @@ impl Durable {
         self.generation_next.add(1) - 1
     }
 
-    /// The store's number.
     /// Whether opening the store now would read a log.
     pub(crate) fn has_log_to_read(&self) -> bool {
         !self.manifest.lock().was_closed
     }
 
+    /// The first segment of the log that opening the store now would read.
+    pub(crate) fn log_floor(&self) -> u64 {
+        self.manifest.lock().log_floor
+    }
+
+    /// The store's number.
     pub(crate) fn store_id(&self) -> u64 {
         self.manifest.lock().store_id
     }

@@ -42,7 +42,9 @@ pub(crate) struct Fusion {
     /// The present, in ticks, when it began: what is over by then is left out.
     now: u64,
     /// Whether no generation older than these is left to be hidden by a forgotten fact, in a store that never
-    /// forgets by itself. Elsewhere a forgotten fact says how long its ID stays seen when it comes again.
+    /// forgets by itself. Elsewhere a forgotten fact says how long its ID stays seen when it comes again. The
+    /// log must not tell of them any more either: read back, a forgotten fact would hide what was seen anew
+    /// with a version that began from the first again.
     is_oldest: bool,
 }
 
@@ -71,7 +73,9 @@ impl Fusion {
             older: Run::new(older),
             writer: durable.write(|storage| GenerationWriter::create(storage, spec))?,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
-            is_oldest: core.span.is_forever() && index + 2 == view.sealed.len(),
+            is_oldest: core.span.is_forever()
+                && index + 2 == view.sealed.len()
+                && pair.iter().all(|sealed| sealed.log_last() < durable.log_floor()),
         }))
     }
 
@@ -149,6 +153,7 @@ fn replace(
     result: Option<Generation>,
 ) -> Result<()> {
     let named = result.as_ref().map(Generation::sealed);
+    let log_last = durable.log_segment();
     durable.replace_manifest(core.now(), &core.cursors, |manifest| {
         let place = manifest.generations.iter().position(|named| sources.contains(&named.id)).unwrap_or(0);
         manifest.generations.retain(|named| !sources.contains(&named.id));
@@ -161,7 +166,7 @@ fn replace(
         let place = view.sealed.iter().position(is_source).unwrap_or(0);
         view.sealed.retain(|sealed| !is_source(sealed));
         if let Some(generation) = result {
-            view.sealed.insert(place, Sealed::new(generation));
+            view.sealed.insert(place, Sealed::new(generation, log_last));
         }
     });
     if let Some(named) = named {

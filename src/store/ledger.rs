@@ -20,11 +20,19 @@ use super::fact::Retry;
 pub(crate) struct Ledger<'l> {
     durable: Option<&'l Durable>,
     session: Option<Session<'l>>,
+    /// Whether what is stated is in the log already.
+    is_logged: bool,
 }
 
 impl<'l> Ledger<'l> {
     pub(crate) fn new(durable: Option<&'l Durable>) -> Ledger<'l> {
-        Ledger { durable, session: None }
+        Ledger { durable, session: None, is_logged: false }
+    }
+
+    /// What is stated from now on is in the log already. In a store that is being closed it is refused all
+    /// the same: the log goes, and a table that is stated in now is not sealed any more.
+    pub(crate) fn is_logged_already(&mut self) {
+        self.is_logged = true;
     }
 
     /// Sees to a place for one more fact (J1); refuses it in a store that is being closed.
@@ -40,6 +48,9 @@ impl<'l> Ledger<'l> {
     fn reserve_in(&mut self, durable: &'l Durable) -> Result<(), Retry> {
         if durable.is_closed() {
             return Err(Retry::Closed);
+        }
+        if self.is_logged {
+            return Ok(());
         }
         match (&self.session, durable.log()) {
             (_, None) => Ok(()),

@@ -29,10 +29,12 @@ mod rescue;
 mod salvage;
 mod seal;
 mod sealed;
+mod stream;
 mod succession;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
+mod transfer;
 mod upkeep;
 mod verify;
 mod view;
@@ -41,6 +43,7 @@ pub use self::explain::{Explanation, Known};
 pub use self::held::{Claim, ClaimBatch, Lease};
 pub use self::maintain::Progress;
 pub use self::outcome::Salvage;
+pub use self::transfer::Imported;
 pub use self::verify::Verification;
 
 use std::time::Duration;

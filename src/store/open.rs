@@ -79,7 +79,11 @@ fn open_named(
     advance(&*storage, &mut manifest, &replayed, clock.now())?;
     manifest.window = window;
     manifest.ttl_ms_max = span.ttl_ms_max();
-    let log_from = replayed.next_segment;
+    if replayed.table.facts() == 0 {
+        // Nothing is in the log alone: it begins anew. A store that is killed again and again keeps no more
+        // of it than one that is closed.
+        manifest.begin_log_at(replayed.next_segment, &replayed.cursors);
+    }
     manifest.write(&*storage)?;
     let log = begin_log(&storage, &manifest, &replayed, options)?;
     if log.is_some() && manifest.was_closed {
@@ -97,7 +101,7 @@ fn open_named(
             clock,
             active: replayed.table,
             sealed,
-            log_from: if replayed.records == 0 { log_from } else { manifest.log_floor },
+            log_from: manifest.log_floor,
             attempts_before: manifest.run * ATTEMPTS_PER_RUN,
             cursors: Cursors::new(replayed.cursors),
             durable: Some(Durable::new(Opened {
@@ -217,6 +221,11 @@ fn access(access: FileAccess) -> Access {
 }
 
 fn open_generations(storage: &dyn Storage, manifest: &Manifest, options: &Options) -> Result<Vec<Sealed>> {
+    let segments = names(storage)?.into_iter().filter_map(|name| match name {
+        Name::Segment(number) => Some(number),
+        _ => None,
+    });
+    let log_last = segments.max().unwrap_or(0);
     let open = |named| Generation::open(storage, named, manifest.store_id, access(options.access));
     if manifest.generations.len() > FROZEN_ROTATE_MAX {
         return Err(Error::Uneven { tables: manifest.generations.len() });
@@ -227,7 +236,8 @@ fn open_generations(storage: &dyn Storage, manifest: &Manifest, options: &Option
         if generation.is_filter_rebuilt() {
             options.observer.tell(&Event::FilterRebuilt { file: generation.name().to_owned() });
         }
-        sealed.push(Sealed::new(generation));
+        // Any segment that is there may tell of it.
+        sealed.push(Sealed::new(generation, log_last));
     }
     Ok(sealed)
 }

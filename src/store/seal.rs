@@ -118,7 +118,8 @@ impl Seal {
             raise_floor(manifest, durable, log_floor);
         })?;
         let (file, ids, bytes) = (generation.name().to_owned(), named.ids, named.bytes);
-        succession.publish(&core.views, |view| list(view, &table, generation));
+        let log_last = durable.log_segment();
+        succession.publish(&core.views, |view| list(view, &table, Sealed::new(generation, log_last)));
         core.counters.seals.add(1);
         durable.observer.tell(&Event::GenerationSealed { file, ids, bytes });
         durable.remove_log_below(log_floor)
@@ -159,10 +160,9 @@ fn log_floor_without(view: &View, table: &Arc<Table>) -> u64 {
 }
 
 /// Lists a generation in the place of the frozen table that it was made from, whose memory it keeps.
-fn list(view: &mut View, table: &Arc<Table>, generation: Generation) {
+fn list(view: &mut View, table: &Arc<Table>, mut sealed: Sealed) {
     let index = view.older.iter().position(|older| Arc::ptr_eq(&older.table, table));
     let frozen: Option<Older> = index.map(|index| view.older.remove(index));
-    let mut sealed = Sealed::new(generation);
     if let Some(frozen) = frozen {
         sealed = sealed.with_memory(frozen.table, frozen.filter);
     }

@@ -16,14 +16,16 @@ pub(crate) struct Sealed {
     generation: Arc<Generation>,
     /// The table that the file was written from, and its filter: the faster ones, while memory allows.
     memory: Option<(Arc<Table>, Option<Arc<Bloom>>)>,
+    /// The last log segment that may tell of what is in it.
+    log_last: u64,
     /// What the last failed look-up met.
     damage: Arc<Mutex<Option<Error>>>,
 }
 
 impl Sealed {
-    /// A generation that is read from its file.
-    pub(crate) fn new(generation: Generation) -> Sealed {
-        Sealed { generation: Arc::new(generation), memory: None, damage: Arc::default() }
+    /// A generation that is read from its file, and of which log segments up to `log_last` may tell.
+    pub(crate) fn new(generation: Generation, log_last: u64) -> Sealed {
+        Sealed { generation: Arc::new(generation), memory: None, log_last, damage: Arc::default() }
     }
 
     /// Answers from the table that the file was written from.
@@ -39,6 +41,11 @@ impl Sealed {
 
     pub(crate) fn generation(&self) -> &Arc<Generation> {
         &self.generation
+    }
+
+    /// The last log segment that may tell of what is in it.
+    pub(crate) fn log_last(&self) -> u64 {
+        self.log_last
     }
 
     /// The table in memory, if there still is one.

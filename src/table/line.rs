@@ -135,6 +135,11 @@ impl Line {
         (0..SLOTS).filter_map(|slot| Some((self.key(slot)?, self.stamps[slot].load().fact())))
     }
 
+    /// Whether a search goes on in the next line: a slot that somebody is about to take is as good as taken.
+    pub(crate) fn is_full(&self) -> bool {
+        (0..SLOTS).all(|slot| self.hi(slot) != 0)
+    }
+
     /// The key of a slot, if it has one.
     #[inline]
     fn key(&self, slot: usize) -> Option<Fingerprint> {

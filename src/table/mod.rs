@@ -351,10 +351,11 @@ impl Table {
 
     /// All keys with a `hi` in `first..=last`, with their facts, roughly in the order of `hi`.
     ///
-    /// Reads their home lines and the run of full lines behind the last one.
+    /// Reads their home lines and the run of full lines behind the last one. Of a table that others write to,
+    /// all keys that were there before.
     pub(crate) fn keys_between(&self, first: u64, last: u64) -> impl Iterator<Item = (Fingerprint, Stamp)> {
         let (home_first, home_last) = (self.home(first), self.home(last));
-        let run = self.lines[home_last..].iter().position(|line| line.slots().count() < SLOTS);
+        let run = self.lines[home_last..].iter().position(|line| !line.is_full());
         let end = run.map_or(self.lines.len(), |run| home_last + run + 1);
         let slots = self.lines[home_first..end].iter().flat_map(Line::slots);
         slots.filter(move |(key, _)| (first..=last).contains(&key.hi()))

@@ -11,3 +11,4 @@ mod samples;
 mod sha256;
 mod store;
 mod store_faults;
+mod transfer;

@@ -218,8 +218,8 @@ fn differences(model: &Model, expected: &Expected, said: &Observed) -> String {
     let Expected { low_killed, high, now_ms, .. } = *expected;
     let steps = &model.steps[..high];
     let last = |id: usize, length: usize| {
-        let changes = steps[..length].iter().flat_map(|step| &step.changes);
-        let fact = changes.filter(|(other, _)| usize::from(*other) == id).next_back();
+        let mut changes = steps[..length].iter().flat_map(|step| &step.changes);
+        let fact = changes.rfind(|(other, _)| usize::from(*other) == id);
         fact.map_or_else(String::new, |(_, fact)| format!("{fact:?}"))
     };
     let mut text = format!("no prefix of {low_killed}..={high} steps: cursor {:?}", said.cursor);

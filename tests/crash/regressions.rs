@@ -1,11 +1,14 @@
 //! Bugs that these tests have found, one by one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firstseen::testing::{Crash, SimDisk};
-use firstseen::{Durability, FileAccess, Store, Verdict, Window};
+use firstseen::{
+    Claim, Durability, Error, FileAccess, Maintenance, ManualClock, Store, Timestamp, Verdict, Window,
+};
 
-use crate::setup::{Setup, settle};
+use crate::setup::{Setup, open, settle};
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
@@ -28,11 +31,13 @@ fn close_and_persist_with_a_frozen_table_behind_an_empty_one_keep_it() {
                 let disk = SimDisk::new(0);
                 let store = setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap();
                 check_all(&store, 0..ids, Verdict::FirstSeen);
-                (0..steps).for_each(|_| drop(store.maintain().unwrap()));
+                for _ in 0..steps {
+                    let _ = store.maintain().unwrap();
+                }
                 if is_closed {
-                    store.close().unwrap()
+                    store.close().unwrap();
                 } else {
-                    store.persist().unwrap()
+                    store.persist().unwrap();
                 }
                 let disk = disk.crash(Crash::LoseAll);
                 let store = setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap();
@@ -42,7 +47,7 @@ fn close_and_persist_with_a_frozen_table_behind_an_empty_one_keep_it() {
     }
 }
 
-/// An ID was forgotten, and sealing left that out because there was nothing that it hid. The log still told of
+/// An ID was forgotten, and sealing left that out because there was nothing that it hid. The log still had
 /// it, in a segment that was shared with later facts. A commit then began with the first version again, so
 /// after a kill the log said: forgotten. What had been committed was gone.
 #[test]
@@ -59,4 +64,91 @@ fn id_seen_again_after_its_forgetting_was_sealed_is_there_after_a_kill() {
         let store = setup.open_at(&disk.kill(), NOW_MS, FileAccess::Map).unwrap();
         check_all(&store, 0..1, Verdict::Duplicate);
     }
+}
+
+/// The same when two generations were made one: their forgotten facts went while the log still had them.
+#[test]
+fn id_seen_again_after_its_forgetting_was_fused_away_is_there_after_a_kill() {
+    let setup = Setup { first_table_lines: 1, segment_bytes: 1 << 20, ..Setup::default() };
+    let disk = SimDisk::new(0);
+    let open = |disk: &SimDisk| setup.open_at(disk, NOW_MS, FileAccess::Map).unwrap();
+    let store = open(&disk);
+    check_all(&store, 0..2, Verdict::FirstSeen);
+    settle(&store).unwrap();
+    assert!(store.forget(0_u32.to_le_bytes()).unwrap());
+    for id in (1..600).step_by(3) {
+        check_all(&store, id * 100..id * 100 + 3, Verdict::FirstSeen);
+        settle(&store).unwrap();
+    }
+    assert!(store.stats().compactions > 0, "nothing was fused");
+    check_all(&store, 0..1, Verdict::FirstSeen);
+    store.persist().unwrap();
+    check_all(&open(&disk.kill()), 0..2, Verdict::Duplicate);
+}
+
+/// Each opening after a kill began a new segment of the log and kept all older ones, though there was nothing
+/// in them: a process that was killed over and over filled the disk.
+#[test]
+fn store_that_is_killed_over_and_over_keeps_no_more_files() {
+    let setup = Setup { durability: Durability::Sync, ..Setup::default() };
+    let mut disk = SimDisk::new(0);
+    for _ in 0..200 {
+        drop(setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap());
+        disk = disk.kill();
+        let files = disk.files();
+        assert!(files.len() <= 6, "{:?}", files.keys());
+    }
+}
+
+fn commit_until_closed(store: &Store, thread: usize, is_stopped: &AtomicBool) -> Vec<String> {
+    let mut committed = Vec::new();
+    for number in 0.. {
+        let id = format!("{thread}-{number}");
+        match store.claim(&id, Duration::from_secs(60)) {
+            Ok(Claim::Leased(lease)) => match lease.commit() {
+                Ok(()) => committed.push(id),
+                Err(Error::Closed) => break,
+                Err(error) => panic!("{error}"),
+            },
+            Ok(claim) => panic!("{claim:?}"),
+            Err(Error::Closed) => break,
+            Err(error) => panic!("{error}"),
+        }
+        if is_stopped.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    committed
+}
+
+/// A commit that had logged its fact stated it in the active table without asking whether the store was being
+/// closed: after `close` had sealed everything and before it removed the log. It was answered, and gone.
+#[test]
+fn commit_that_was_answered_while_the_store_was_closed_is_there_afterwards() {
+    let mut lost = 0;
+    for round in 0..500 {
+        let setup = Setup { first_table_lines: 64, segment_bytes: 1 << 16, ..Setup::default() };
+        let disk = SimDisk::new(round);
+        let clock = ManualClock::new(Timestamp::from_millis(NOW_MS)).clock();
+        let store = open(&disk, setup.options(clock).maintenance(Maintenance::Thread)).unwrap();
+        let is_stopped = AtomicBool::new(false);
+        let committed: Vec<String> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3)
+                .map(|thread| {
+                    let (store, is_stopped) = (store.clone(), &is_stopped);
+                    scope.spawn(move || commit_until_closed(&store, thread, is_stopped))
+                })
+                .collect();
+            std::thread::sleep(Duration::from_micros(200 + round % 7 * 100));
+            store.clone().close().unwrap();
+            is_stopped.store(true, Ordering::Relaxed);
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        drop(store);
+        let store = setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap();
+        for id in &committed {
+            lost += usize::from(store.check(id).unwrap() != Verdict::Duplicate);
+        }
+    }
+    assert_eq!(lost, 0, "commits were lost");
 }

@@ -1,5 +1,6 @@
-//! How the stores of these tests are made: tiny tables and log segments, so that a handful of IDs moves
-//! through all of them.
+//! How the stores of these tests are made.
+//!
+//! Tables and log segments are tiny, so that a handful of IDs moves through all of them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Random calls on a store of a simulated disk, each answer compared with the model, each moment at which the
-//! machine could stop kept.
+//! Random calls on a store of a simulated disk, each answer compared with the model.
+//!
+//! Every moment at which the machine could stop is kept.
 
 use std::time::Duration;
 

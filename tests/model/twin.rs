@@ -120,7 +120,6 @@ impl Twin {
 
     /// What a check must answer; `given` only decides where the twin cannot know.
     pub(crate) fn check(&mut self, id: Id, at: Moment, given: Verdict) -> Verdict {
-        let slides = self.slides;
         let entry = self.entries.entry(id).or_default();
         entry.learn(at.now, given == Verdict::Duplicate);
         if entry.live_lease(at.clock_ms).is_some() {
@@ -132,12 +131,18 @@ impl Twin {
             entry.lease = None;
             return Verdict::FirstSeen;
         }
-        if let (true, Fact::Seen(until)) = (slides, &mut entry.fact) {
+        self.slide(id, at);
+        Verdict::Duplicate
+    }
+
+    /// An ID whose window slides was seen again.
+    fn slide(&mut self, id: Id, at: Moment) {
+        if let (true, Some(Entry { fact: Fact::Seen(until), .. })) = (self.slides, self.entries.get_mut(&id))
+        {
             self.is_plain &= until.latest >= at.deadline;
             until.earliest = until.earliest.max(at.deadline);
             until.latest = until.latest.max(at.deadline);
         }
-        Verdict::Duplicate
     }
 
     /// Whether an ID must be seen; `given` only decides where the twin cannot know.
@@ -152,7 +157,10 @@ impl Twin {
         let entry = self.entries.entry(id).or_default();
         entry.learn(at.now, is_duplicate);
         match (entry.is_live(at.now), entry.live_lease(at.clock_ms)) {
-            (true, _) => Expected::Duplicate,
+            (true, _) => {
+                self.slide(id, at);
+                Expected::Duplicate
+            }
             (false, Some(held)) => Expected::InFlight(held.until_ms),
             (false, None) => Expected::Leased,
         }

@@ -42,6 +42,20 @@ fn window_is_open_before_its_last_millisecond_and_over_after_it() {
     }
 }
 
+/// A claim that was told `Duplicate` left the window as it was, so a delivery that came again every minute
+/// was done again after two.
+#[test]
+fn claim_told_duplicate_slides_a_sliding_window_too() {
+    for (window, expected) in [(Window::Fixed(secs(10)), FirstSeen), (Window::Sliding(secs(10)), Duplicate)] {
+        let (store, clock) = store_with_clock(window, Options::new());
+        assert_eq!(check(&store, "a"), FirstSeen);
+        clock.advance(secs(9));
+        assert!(matches!(store.claim("a", secs(1)).unwrap(), firstseen::Claim::Duplicate));
+        clock.advance(secs(9));
+        assert_eq!(check(&store, "a"), expected, "{window:?}");
+    }
+}
+
 #[test]
 fn duplicate_in_the_last_millisecond_slides_a_sliding_window_only() {
     for (window, expected) in [(Window::Fixed(secs(10)), FirstSeen), (Window::Sliding(secs(10)), Duplicate)] {

@@ -18,7 +18,10 @@ const LAYERS: [Layer; 6] = [
     Layer { name: "pipeline", modules: &["pipeline"] },
     Layer { name: "store", modules: &["store"] },
     Layer { name: "files", modules: &["storage", "wal", "generation", "manifest"] },
-    Layer { name: "structures", modules: &["table", "bloom", "floor", "stamp", "lease", "window"] },
+    Layer {
+        name: "structures",
+        modules: &["table", "bloom", "floor", "stamp", "lease", "window", "capacity"],
+    },
     Layer {
         name: "words",
         modules: &[
@@ -32,6 +35,7 @@ const LAYERS: [Layer; 6] = [
             "sync",
             "codec",
             "verdict",
+            "partition",
         ],
     },
 ];
