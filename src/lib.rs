@@ -164,6 +164,10 @@
 //! - [`Store::verify`] reads everything of a store that nobody has open and lists what is damaged;
 //!   [`Store::salvage`] makes a new store of what still reads of a damaged one.
 //!
+//! - [`partition`] says which of several stores an ID belongs to; [`Store::export`], [`Store::import`] and
+//!   [`Store::merge`] take what one store knows into another that was created with the same secret.
+//! - [`capacity`] tells beforehand what a store takes, in memory and on disk.
+//!
 //! # One owner
 //!
 //! One process has a store open at a time: for another one, or for a second opening in the same process,
