@@ -117,8 +117,9 @@ fn run(dir: &Path, log: &mut Log, shipped: &mut Shipped, ending: Ending) -> Resu
     Ok(())
 }
 
-/// Whether somebody else has claimed one of these: then the cursor must not move past it. A message that
-/// comes twice in one batch is in flight the second time, and is committed with the first.
+/// Whether somebody else has claimed one of these: then the cursor must not move past it.
+///
+/// A message that comes twice in one batch is in flight the second time, and is committed with the first.
 fn is_elsewhere(claims: &ClaimBatch, messages: &[String]) -> bool {
     let is_ours = |message: &String| claims.leased().any(|index| messages[index] == *message);
     let in_flight = claims.claims().iter().zip(messages);

@@ -17,7 +17,8 @@
 //! curl -d '{}' -H 'Idempotency-Key: order-17' http://127.0.0.1:8080/
 //! ```
 //!
-//! The store keeps its state in memory: a restart of the process forgets which keys were done.
+//! The store of this example is in memory: a restart of the process forgets which keys were done. A receiver
+//! that must not forget says `Store::open_with(dir, options)` instead, and nothing else changes.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

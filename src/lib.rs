@@ -132,12 +132,15 @@
 //! [`Options::durability`] says what an answer is worth (G2). It may be another one each time a store is
 //! opened.
 //!
-//! | [`Durability`] | when the process is killed | when the power fails | what a call waits for |
+//! | [`Durability`] | a kill loses | a power cut loses | a call waits for |
 //! | --- | --- | --- | --- |
-//! | [`Buffered`](Durability::Buffered), the default | nothing is lost | at most the last [`sync_every`](Options::sync_every), one second | one write, shared by calls at the same time |
-//! | [`Sync`](Durability::Sync) | nothing is lost | nothing is lost | one sync of the disk, shared likewise |
-//! | [`Deferred(d)`](Durability::Deferred) | at most the last `d` | at most the last `d` | nothing |
-//! | [`None`](Durability::None) | what is in no sealed file yet | the same | nothing; there is no log |
+//! | [`Buffered`](Durability::Buffered) | nothing | the last second at most | one write |
+//! | [`Sync`](Durability::Sync) | nothing | nothing | one sync of the disk |
+//! | [`Deferred(d)`](Durability::Deferred) | the last `d` at most | the same | nothing |
+//! | [`None`](Durability::None) | what is in no sealed file yet | the same | nothing: there is no log |
+//!
+//! `Buffered` is the default, and its second is [`Options::sync_every`]. Calls at the same time share writes
+//! and syncs, and a batch waits for one.
 //!
 //! "Lost" means that an ID which was seen counts as new again; what was committed with a cursor is lost with
 //! it or not at all. Claims are volatile in all four: a crash releases them.
@@ -160,6 +163,10 @@
 //! - [`Store::snapshot`] copies the store, while it is in use, into a directory that is a store too.
 //! - [`Store::verify`] reads everything of a store that nobody has open and lists what is damaged;
 //!   [`Store::salvage`] makes a new store of what still reads of a damaged one.
+//!
+//! - [`partition`] says which of several stores an ID belongs to; [`Store::export`], [`Store::import`] and
+//!   [`Store::merge`] take what one store knows into another that was created with the same secret.
+//! - [`capacity`] tells beforehand what a store takes, in memory and on disk.
 //!
 //! # One owner
 //!

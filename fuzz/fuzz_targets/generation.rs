@@ -1,10 +1,7 @@
-//! Any bytes as a generation: an error or the right answer for each key, and `verify` finds what look-ups
-//! find.
+//! Any bytes as a generation: an error or the right answer for each key; `verify` finds what look-ups find.
 //!
 //! The first byte says how the bytes are meant and what is put right, `fuzz/README.md` has its bits.
 #![no_main]
-
-mod shelf;
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -13,7 +10,7 @@ use firstseen::testing::SimDisk;
 use firstseen::{Fingerprint, Store};
 use libfuzzer_sys::fuzz_target;
 
-use shelf::{
+use firstseen_fuzz::{
     GENERATION, GENERATION_NAME, SECRET, STORE_ID, access, answers, ask, checksum, manifest_text, open,
     options, put, with_checksum, word,
 };

@@ -3,13 +3,11 @@
 //! With an even first byte what follows is taken for all lines but the last, which is put right.
 #![no_main]
 
-mod shelf;
-
 use firstseen::Fingerprint;
 use firstseen::testing::SimDisk;
 use libfuzzer_sys::fuzz_target;
 
-use shelf::{GENERATION, GENERATION_NAME, SECRET, access, ask, options, with_checksum, word};
+use firstseen_fuzz::{GENERATION, GENERATION_NAME, SECRET, access, ask, options, with_checksum, word};
 
 const LINE_BYTES: usize = 64;
 

@@ -1,10 +1,8 @@
 //! Any bytes as the log: an error, or answers that stay the same from then on.
 //!
-//! The first byte says what is put right before the store is opened, `fuzz/README.md` has its bits; the
-//! rest is what follows the headers of one or two segments.
+//! The first byte says what is put right before the store is opened, `fuzz/README.md` has its bits; the rest
+//! is what follows the headers of one or two segments.
 #![no_main]
-
-mod shelf;
 
 use std::sync::LazyLock;
 
@@ -12,7 +10,7 @@ use firstseen::Fingerprint;
 use firstseen::testing::SimDisk;
 use libfuzzer_sys::fuzz_target;
 
-use shelf::{SECRET, STORE_ID, ask, checksum, manifest_text, options, put, with_checksum, word};
+use firstseen_fuzz::{SECRET, STORE_ID, ask, checksum, manifest_text, options, put, with_checksum, word};
 
 const HEADER_BYTES: usize = 4096;
 const FRAME_MAGIC: &[u8] = b"fs-frame";

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::options::Options;
 use crate::storage::Disk;
