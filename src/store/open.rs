@@ -79,19 +79,7 @@ fn open_named(
     advance(&*storage, &mut manifest, &replayed, clock.now())?;
     manifest.window = window;
     manifest.ttl_ms_max = span.ttl_ms_max();
-    if replayed.table.facts() == 0 {
-        // Nothing is in the log alone: it begins anew. A store that is killed again and again keeps no more
-        // of it than one that is closed.
-        manifest.begin_log_at(replayed.next_segment, &replayed.cursors);
-    }
-    manifest.write(&*storage)?;
-    let log = begin_log(&storage, &manifest, &replayed, options)?;
-    if log.is_some() && manifest.was_closed {
-        // Only now: a store that was not closed and has no log has lost it.
-        manifest.was_closed = false;
-        manifest.write(&*storage)?;
-    }
-    remove_unnamed(&*storage, &manifest)?;
+    let log = begin_run(&storage, &mut manifest, &replayed, options)?;
     let records = replayed.records;
     let segments_read = replayed.next_segment.saturating_sub(manifest.log_floor);
     let core = Core::begin(
@@ -124,6 +112,29 @@ fn open_named(
         core.want_rotation(core.views.load().number);
     }
     Ok(core)
+}
+
+/// Steps 4 and 5.
+fn begin_run(
+    storage: &Arc<dyn Storage>,
+    manifest: &mut Manifest,
+    replayed: &Replayed,
+    options: &Options,
+) -> Result<Option<Log>> {
+    if replayed.table.facts() == 0 {
+        // Nothing is in the log alone: it begins anew. A store that is killed again and again keeps no more
+        // of it than one that is closed.
+        manifest.begin_log_at(replayed.next_segment, &replayed.cursors);
+    }
+    manifest.write(&**storage)?;
+    let log = begin_log(storage, manifest, replayed, options)?;
+    if log.is_some() && manifest.was_closed {
+        // Only now: a store that was not closed and has no log has lost it.
+        manifest.was_closed = false;
+        manifest.write(&**storage)?;
+    }
+    remove_unnamed(&**storage, manifest)?;
+    Ok(log)
 }
 
 /// The longest time to live: the one given, or the store's own where no other window is given.
