@@ -130,7 +130,7 @@ impl Drop for SmallDisk {
 #[test]
 fn disk_that_fills_up_stops_the_run_and_loses_nothing() {
     let folder = Folder::new("store-enospc");
-    for size in ["40m", "100m", "140m"] {
+    for size in ["6m", "16m", "28m"] {
         let inner = Folder::new(&format!("store-enospc-{size}"));
         let Some(disk) = SmallDisk::mount(&inner, size) else {
             println!("skipped: mounting a small file system is not permitted here");

@@ -152,7 +152,7 @@ impl Known {
 
 fn tell(what: &str, tally: &Tally) {
     let Tally { opens, refused, partly } = tally;
-    eprintln!(
+    report!(
         "counted: {what}: {opens:?} opens, {refused:?} refused, {partly:?} with look-ups refused, 0 wrong"
     );
 }
@@ -271,5 +271,5 @@ fn files_of_later_versions_and_of_other_kinds_are_refused_unchanged() {
             }
         }
     }
-    eprintln!("counted: {formats} later versions refused as such");
+    report!("counted: {formats} later versions refused as such");
 }

@@ -50,7 +50,7 @@ fn any_operation_that_fails_loses_nothing_that_was_answered() {
             }
         }
     }
-    eprintln!("counted: {faults} faults, {poisoned} stores poisoned, {opens} opens, seed {seed}");
+    report!("counted: {faults} faults, {poisoned} stores poisoned, {opens} opens, seed {seed}");
     assert!(poisoned > 0);
 }
 

@@ -37,7 +37,7 @@ fn crash_while_a_store_is_created_leaves_none_or_a_whole_one() {
             }
         }
     }
-    eprintln!("counted: {opens} opens after a crash of the first");
+    report!("counted: {opens} opens after a crash of the first");
 }
 
 /// What a crash leaves is cleared away by the next opening, and no number is used twice.
@@ -87,7 +87,7 @@ fn many_crashes_in_a_row_leave_no_files_behind_and_use_no_number_twice() {
     store.close().unwrap();
     let left: Vec<String> = disk.files().into_keys().collect();
     assert_eq!(left, ["LOCK", "MANIFEST", "SECRET"]);
-    eprintln!("counted: {cycles} crashes in a row, at most {most:?} files and bytes, seed {seed}");
+    report!("counted: {cycles} crashes in a row, at most {most:?} files and bytes, seed {seed}");
 }
 
 /// A torn end is cut off before anything is answered: what comes after it is found at the next opening.

@@ -121,10 +121,7 @@ impl Model {
     pub(crate) fn check(&mut self, id: Id, now_ms: u64, ttl: Option<Duration>) -> Verdict {
         let fact = self.facts[usize::from(id)];
         if fact.is_live(now_ms) {
-            let deadline = self.deadline(now_ms, ttl);
-            if let (Window::Sliding(_), true) = (self.window, deadline > fact.floor()) {
-                self.apply(Step { changes: vec![(id, Fact::Seen(deadline))], cursor: None });
-            }
+            self.slide(id, now_ms, ttl);
             return Verdict::Duplicate;
         }
         if self.live_lease(id, now_ms) {
@@ -136,9 +133,20 @@ impl Model {
         Verdict::FirstSeen
     }
 
-    pub(crate) fn claim(&self, id: Id, now_ms: u64) -> Claimed {
+    /// An ID whose window may slide was seen again.
+    fn slide(&mut self, id: Id, now_ms: u64, ttl: Option<Duration>) {
+        let (deadline, floor) = (self.deadline(now_ms, ttl), self.facts[usize::from(id)].floor());
+        if let (Window::Sliding(_), true) = (self.window, deadline > floor) {
+            self.apply(Step { changes: vec![(id, Fact::Seen(deadline))], cursor: None });
+        }
+    }
+
+    pub(crate) fn claim(&mut self, id: Id, now_ms: u64) -> Claimed {
         match (self.facts[usize::from(id)].is_live(now_ms), self.live_lease(id, now_ms)) {
-            (true, _) => Claimed::Duplicate,
+            (true, _) => {
+                self.slide(id, now_ms, None);
+                Claimed::Duplicate
+            }
             (false, true) => Claimed::InFlight,
             (false, false) => Claimed::Leased,
         }

@@ -44,7 +44,7 @@ fn store_after_any_crash_knows_what_it_has_answered_and_nothing_else() {
     let Counts { states, nested, opens } = *total.lock().unwrap();
     let workloads = next.load(Ordering::Relaxed) - seed;
     let seconds = begun.elapsed().as_secs_f64();
-    eprintln!(
+    report!(
         "counted: {states} crash states, {nested} of them nested, {opens} opens, {workloads} workloads, \
          seed {seed}, {seconds:.1} s"
     );

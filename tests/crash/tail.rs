@@ -53,7 +53,7 @@ fn log_torn_at_any_byte_of_its_last_frames_is_read_to_the_last_whole_one() {
         assert_eq!(found, if is_whole { (0..IDS).collect() } else { expected }, "torn at byte {from}");
         opens += 1;
     }
-    eprintln!("counted: {opens} torn logs");
+    report!("counted: {opens} torn logs");
 }
 
 #[test]
@@ -71,5 +71,5 @@ fn log_with_any_bit_of_a_synced_frame_flipped_is_refused() {
             }
         }
     }
-    eprintln!("counted: {opens} logs with a flipped bit refused");
+    report!("counted: {opens} logs with a flipped bit refused");
 }

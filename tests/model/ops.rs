@@ -53,6 +53,7 @@ pub(crate) enum Use {
 }
 
 /// One call, or one move of the clock.
+#[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "only stores on disk are opened anew"))]
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Check(Id),
@@ -80,6 +81,7 @@ pub(crate) enum Op {
 }
 
 /// How a run of a store ends.
+#[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "only stores on disk are opened anew"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
     Close,
