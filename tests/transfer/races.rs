@@ -122,3 +122,45 @@ fn stores_that_merge_into_each_other_at_once_know_the_same() {
         }
     }
 }
+
+/// A commit has decided to state its fact, and waits for the log, when an import brings the same ID.
+#[test]
+fn id_imported_while_it_is_being_committed_is_done_in_one_place() {
+    const PART: u32 = 8;
+    const PARTS: u32 = 500;
+    let parts: Vec<Store> = (0..PARTS)
+        .map(|part| {
+            let store = Store::in_memory(options()).unwrap();
+            check_all(&store, part * PART..(part + 1) * PART);
+            store
+        })
+        .collect();
+    let into = store(1);
+    let begun = AtomicU32::new(0);
+    let done: u64 = thread::scope(|scope| {
+        let commits = scope.spawn(|| {
+            let (mut committed, mut lost) = (0, 0);
+            for id in 0..PART * PARTS {
+                begun.store(id, Ordering::Release);
+                let claim = into.claim(id.to_le_bytes(), Duration::from_secs(60)).unwrap();
+                match claim.into_lease().map(firstseen::Lease::commit) {
+                    Some(Ok(())) => committed += 1,
+                    Some(Err(Error::LeaseLost { .. })) | None => lost += 1,
+                    Some(Err(error)) => panic!("{error}"),
+                }
+            }
+            println!("{committed} committed, {lost} imported before");
+            committed
+        });
+        let mut changed = 0;
+        for (part, from) in (0..PARTS).zip(&parts) {
+            while begun.load(Ordering::Acquire) + PART / 2 < part * PART && !commits.is_finished() {
+                std::hint::spin_loop();
+            }
+            changed += into.merge(from).unwrap().changed;
+        }
+        changed + commits.join().unwrap()
+    });
+    assert_eq!(done, u64::from(PART * PARTS));
+    assert_eq!(into.stats().leases, 0);
+}
