@@ -173,3 +173,6 @@ pub(crate) const GENERATIONS_MAX_WINDOWED: usize = 16;
 
 /// IDs that one step of a fusion copies: about a millisecond.
 pub(crate) const IDS_PER_STEP: u64 = 1 << 14;
+
+/// Log segments that an opening reads back before it has the table sealed that they are needed for.
+pub(crate) const SEGMENTS_UNSEALED_MAX: u64 = 4;

@@ -1,8 +1,8 @@
 //! Durable stores on a simulated disk: power cuts, kills, failing operations and damaged files.
 //!
 //! Each test prints its seed and its counts (crash states, faults, opens), so that a run that has become
-//! small is seen. `FIRSTSEEN_SEED` repeats a run; `FIRSTSEEN_CRASH_STATES`, `FIRSTSEEN_FAULTS`,
-//! `FIRSTSEEN_CYCLES` and `FIRSTSEEN_DAMAGES` make it longer.
+//! small is seen. `FIRSTSEEN_SEED` repeats a run; `FIRSTSEEN_CRASH_STATES`, `FIRSTSEEN_FAULT_STRIDE`,
+//! `FIRSTSEEN_CYCLES` and `FIRSTSEEN_DAMAGE_STRIDE` make it longer.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on stops, with the place")]
 

@@ -3,6 +3,7 @@
 //! `FIRSTSEEN_SEED` sets the course of chance.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails it")]
+#![expect(clippy::cast_possible_truncation, reason = "random numbers and small counts")]
 
 #[path = "damage/files.rs"]
 mod files;

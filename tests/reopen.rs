@@ -1,6 +1,5 @@
 //! What a store remembers from one opening to the next, with windows and clocks.
 
-
 use std::path::PathBuf;
 use std::time::Duration;
 

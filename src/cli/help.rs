@@ -49,8 +49,8 @@ With --store a line counts as seen only after it was printed: a run that is
 killed loses no line, but the next one may print the last of them again (at most
 1 MiB of input). In a pipe, lines that its reader has not read when it ends come
 again as well, so a run lasts until its reader has read everything. --window,
---sliding and --hash are fixed when the store is made, and may be left out later.
-One run at a time has a store open.
+--sliding and --hash are fixed when the store is made, and may be left out
+later. One run at a time has a store open.
 
 Keys of --json-stats: lines, first_seen, duplicates, bytes_read, bytes_written,
 seconds, memory_bytes (held for what was seen), forgotten (lines, to stay within
@@ -163,8 +163,9 @@ Takes in what other stores have written: an ID is seen when it was seen in one.
 Usage: firstseen import [flags] DIR < FILE
 
 Both must have the same secret, hash and kind of window: DIR began as a copy of
-the other store, or both were made by a program that gave them one secret. Several
-exports may follow each other on standard input. Importing twice changes nothing.
+the other store, or both were made by a program that gave them one secret.
+Several exports may follow each other on standard input. Importing twice changes
+nothing.
 
 Flags:
 ";

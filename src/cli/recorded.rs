@@ -76,7 +76,9 @@ impl<'a> Recorder<'a> {
             if self.written.is_empty() {
                 self.in_flight.clear();
             } else {
-                written.keys.iter().for_each(|key| drop(self.in_flight.remove(key)));
+                for key in &written.keys {
+                    self.in_flight.remove(key);
+                }
             }
         }
         Ok(())

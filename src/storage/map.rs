@@ -31,6 +31,7 @@ pub struct Map(Source);
 #[derive(Clone, Debug)]
 enum Source {
     File(Arc<Mmap>),
+    #[cfg(any(test, feature = "testing"))]
     Copy(Arc<[u8]>),
 }
 
@@ -46,6 +47,7 @@ impl Map {
     }
 
     /// A view of a copy.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn of_bytes(bytes: impl Into<Arc<[u8]>>) -> Map {
         Map(Source::Copy(bytes.into()))
     }
@@ -54,7 +56,7 @@ impl Map {
     /// advice: it may be refused, and nothing but speed hangs on it.
     pub(crate) fn advise_random(&self) {
         #[cfg(unix)]
-        if let Source::File(map) = &self.0 {
+        if let Some(map) = self.file() {
             let _ = map.advise(memmap2::Advice::Random);
         }
     }
@@ -62,7 +64,7 @@ impl Map {
     /// Tells the system that a range of bytes will be read soon. Only advice, as above.
     pub(crate) fn will_need(&self, range: Range<usize>) {
         #[cfg(unix)]
-        if let Source::File(map) = &self.0 {
+        if let Some(map) = self.file() {
             let end = range.end.min(map.len());
             if range.start < end {
                 let _ = map.advise_range(memmap2::Advice::WillNeed, range.start, end - range.start);
@@ -70,6 +72,16 @@ impl Map {
         }
         #[cfg(not(unix))]
         let _ = range;
+    }
+
+    /// The map of a file, if this is one.
+    #[cfg(unix)]
+    fn file(&self) -> Option<&Mmap> {
+        match &self.0 {
+            Source::File(map) => Some(map),
+            #[cfg(any(test, feature = "testing"))]
+            Source::Copy(_) => None,
+        }
     }
 }
 
@@ -79,6 +91,7 @@ impl Deref for Map {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Source::File(map) => map,
+            #[cfg(any(test, feature = "testing"))]
             Source::Copy(bytes) => bytes,
         }
     }

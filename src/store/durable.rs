@@ -4,6 +4,7 @@
 //! kept, and answered to every later call that would write. Only opening the store anew, which reads what
 //! is really on the disk, gets it going again.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::clock::Timestamp;
@@ -159,7 +160,7 @@ impl Durable {
     /// Replaces the manifest by a changed one, with the cursors and the time as they are.
     ///
     /// What is in the log is synced before, so a cursor in the manifest never survives the facts that it was
-    /// committed with.
+    /// committed with. Without a log they are named only by who has seen to their facts first.
     pub(crate) fn replace_manifest(
         &self,
         now: Timestamp,
@@ -174,7 +175,9 @@ impl Durable {
         self.sync_log()?;
         let mut changed = manifest.clone();
         changed.time_ms = changed.time_ms.max(now.as_millis());
-        changed.cursors = cursors.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect();
+        if self.log.is_some() {
+            changed.cursors = named(cursors);
+        }
         changed.generation_next = self.generation_next.get();
         change(&mut changed);
         let log_floor = changed.log_floor;
@@ -242,7 +245,7 @@ impl Durable {
     }
 
     /// Writes the manifest, the secret and all generations into another, empty directory.
-    pub(crate) fn copy_sealed(&self, target: &dyn Storage, cursors: &Cursors) -> Result<()> {
+    pub(crate) fn copy_sealed(&self, target: &dyn Storage, cursors: BTreeMap<String, u64>) -> Result<()> {
         let mut manifest = self.manifest.lock().clone();
         let files = target.list().map_err(failed("listing", "the directory"))?;
         if let Some(file) = files.iter().find(|file| *file != LOCK) {
@@ -255,8 +258,7 @@ impl Durable {
         if let Some(secret) = read_secret(&*self.storage)? {
             write_secret(target, &secret)?;
         }
-        let cursors = cursors.all();
-        manifest.cursors = cursors.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect();
+        manifest.cursors = named(cursors);
         manifest.log_floor = self.log_segment() + 1;
         manifest.cuts.clear();
         manifest.was_closed = true;
@@ -270,6 +272,11 @@ impl Durable {
         }
         write(&*self.storage).map_err(|error| self.poison(error))
     }
+}
+
+/// Cursors as the manifest names them.
+pub(crate) fn named(cursors: BTreeMap<String, u64>) -> BTreeMap<Vec<u8>, u64> {
+    cursors.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect()
 }
 
 pub(crate) fn remove_segments_below(storage: &dyn Storage, segment: u64) -> Result<()> {

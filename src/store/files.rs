@@ -65,7 +65,8 @@ impl Store {
         open::needs_recovery(&Disk::open(dir.as_ref(), false)?)
     }
 
-    /// The value of a named cursor, as the last [`ClaimBatch::commit_with`] has set it.
+    /// The value of a named cursor, as the last
+    /// [`ClaimBatch::commit_with`](crate::ClaimBatch::commit_with) has set it.
     #[must_use]
     pub fn cursor(&self, name: &str) -> Option<u64> {
         self.engine.cursors.get(name)

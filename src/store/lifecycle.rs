@@ -1,12 +1,14 @@
 //! The end of a store, and moments on the way at which all of it is on disk.
 
+use std::collections::BTreeMap;
+
 use crate::error::{Error, Result};
 use crate::options::{Durability, Maintenance};
 use crate::storage::Storage;
 use crate::sync::{Arc, pause};
 use crate::table::Table;
 
-use super::durable::{Durable, remove_segments_below};
+use super::durable::{Durable, named, remove_segments_below};
 use super::engine::Engine;
 
 impl Engine {
@@ -15,7 +17,13 @@ impl Engine {
         self.admit()?;
         match &self.durable {
             None => Ok(()),
-            Some(durable) if durable.durability == Durability::None => self.seal_all(durable),
+            Some(durable) if durable.durability == Durability::None => {
+                let cursors = self.cursors.all();
+                self.seal_all(durable)?;
+                durable.replace_manifest(self.now(), &self.cursors, |manifest| {
+                    manifest.cursors = named(cursors);
+                })
+            }
             Some(durable) => durable.sync_log(),
         }
     }
@@ -26,7 +34,9 @@ impl Engine {
         if !durable.refuse_facts() {
             return Err(Error::Closed);
         }
-        let outcome = self.seal_all(durable).and_then(|()| self.end_log(durable));
+        // Taken before their facts are sealed: a cursor is never ahead of its batch.
+        let cursors = self.cursors.all();
+        let outcome = self.seal_all(durable).and_then(|()| self.end_log(durable, cursors));
         // A step of maintenance that is under way ends first; later ones find nothing to do.
         let _structure = self.lock_structure();
         durable.give_up_lock();
@@ -34,9 +44,10 @@ impl Engine {
     }
 
     /// Says in the manifest that the log is not needed any more, and removes it.
-    fn end_log(&self, durable: &Durable) -> Result<()> {
+    fn end_log(&self, durable: &Durable, cursors: BTreeMap<String, u64>) -> Result<()> {
         let log_end = durable.log_end()?;
         durable.replace_manifest(self.now(), &self.cursors, |manifest| {
+            manifest.cursors = named(cursors);
             manifest.log_floor = log_end;
             manifest.was_closed = true;
         })?;
@@ -52,10 +63,11 @@ impl Engine {
             let reason = "a store in memory has no files to copy".to_owned();
             return Err(Error::Option { name: "snapshot", reason });
         };
+        let cursors = self.cursors.all();
         self.seal_all(durable)?;
         // While the structure is locked no file is sealed or removed.
         let _structure = self.lock_structure();
-        durable.copy_sealed(target, &self.cursors)
+        durable.copy_sealed(target, cursors)
     }
 
     /// What is left to do when nobody holds the store any more: the log is synced; bounded, and whatever

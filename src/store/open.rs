@@ -19,7 +19,7 @@ use crate::fingerprint::{Hasher, Secret};
 use crate::generation::{Access, Generation};
 use crate::limits::{
     CLOCK_JUMP_MS, FROZEN_ROTATE_MAX, LOGGED_IDS_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT,
-    SEGMENT_BYTES_FIRST,
+    SEGMENT_BYTES_FIRST, SEGMENTS_UNSEALED_MAX,
 };
 use crate::manifest::{Manifest, read_secret, write_secret};
 use crate::options::{Durability, FileAccess, Options, Window};
@@ -31,7 +31,7 @@ use crate::window::Span;
 
 use super::core::{Begin, Core};
 use super::cursors::Cursors;
-use super::durable::{Durable, Opened};
+use super::durable::{Durable, Opened, named};
 use super::replay::{Replay, Replayed};
 use super::sealed::Sealed;
 
@@ -79,20 +79,9 @@ fn open_named(
     advance(&*storage, &mut manifest, &replayed, clock.now())?;
     manifest.window = window;
     manifest.ttl_ms_max = span.ttl_ms_max();
-    if replayed.table.facts() == 0 {
-        // Nothing is in the log alone: it begins anew. A store that is killed again and again keeps no more
-        // of it than one that is closed.
-        manifest.begin_log_at(replayed.next_segment, &replayed.cursors);
-    }
-    manifest.write(&*storage)?;
-    let log = begin_log(&storage, &manifest, &replayed, options)?;
-    if log.is_some() && manifest.was_closed {
-        // Only now: a store that was not closed and has no log has lost it.
-        manifest.was_closed = false;
-        manifest.write(&*storage)?;
-    }
-    remove_unnamed(&*storage, &manifest)?;
+    let log = begin_run(&storage, &mut manifest, &replayed, options)?;
     let records = replayed.records;
+    let segments_read = replayed.next_segment.saturating_sub(manifest.log_floor);
     let core = Core::begin(
         Begin {
             hasher,
@@ -118,7 +107,34 @@ fn open_named(
         options,
     );
     core.counters.records_replayed.set(records);
+    if segments_read >= SEGMENTS_UNSEALED_MAX {
+        // A process that is killed over and over would leave ever more of them.
+        core.want_rotation(core.views.load().number);
+    }
     Ok(core)
+}
+
+/// Steps 4 and 5.
+fn begin_run(
+    storage: &Arc<dyn Storage>,
+    manifest: &mut Manifest,
+    replayed: &Replayed,
+    options: &Options,
+) -> Result<Option<Log>> {
+    if replayed.table.facts() == 0 {
+        // Nothing is in the log alone: it begins anew. A store that is killed again and again keeps no more
+        // of it than one that is closed.
+        manifest.begin_log_at(replayed.next_segment, &replayed.cursors);
+    }
+    manifest.write(&**storage)?;
+    let log = begin_log(storage, manifest, replayed, options)?;
+    if log.is_some() && manifest.was_closed {
+        // Only now: a store that was not closed and has no log has lost it.
+        manifest.was_closed = false;
+        manifest.write(&**storage)?;
+    }
+    remove_unnamed(&**storage, manifest)?;
+    Ok(log)
 }
 
 /// The longest time to live: the one given, or the store's own where no other window is given.
@@ -269,6 +285,8 @@ fn advance(
         _ => None,
     });
     manifest.generation_next = numbers.max().unwrap_or(0).max(manifest.generation_next);
+    // Their facts are in the log, which was synced when it was read.
+    manifest.cursors = named(replayed.cursors.clone());
     Ok(())
 }
 

@@ -360,8 +360,8 @@ impl Engine {
         }
         let (now, until) = (self.span.time_of(moment.now), self.span.time_of(latest));
         let reason = format!(
-            "in this store it is {} ms since 1970, and what is imported ends at {} ms: that is too far in the \
-             future; is one of the clocks wrong?",
+            "in this store it is {} ms since 1970, and what is imported ends at {} ms: that is too far in \
+             the future; is one of the clocks wrong?",
             now.as_millis(),
             until.as_millis()
         );

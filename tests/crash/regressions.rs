@@ -152,3 +152,24 @@ fn commit_that_was_answered_while_the_store_was_closed_is_there_afterwards() {
     }
     assert_eq!(lost, 0, "commits were lost");
 }
+
+/// Without a log a cursor went into the manifest with whatever table was sealed next, while the IDs that it
+/// was committed with were still in memory: after a kill the cursor was ahead of its batch.
+#[test]
+fn cursor_in_a_store_without_a_log_is_never_ahead_of_its_batch() {
+    let setup = Setup { durability: Durability::None, first_table_lines: 1, ..Setup::default() };
+    let disk = SimDisk::new(0);
+    let store = setup.open_at(&disk, NOW_MS, FileAccess::Map).unwrap();
+    let commit = |ids: &[&str], cursor| {
+        let batch = store.claim_batch(ids, Duration::from_secs(5)).unwrap();
+        assert_eq!(batch.commit_with(&[("cursor", cursor)]).unwrap(), ids.len());
+    };
+    commit(&["a", "b"], 1);
+    // The table is full: it is closed, the next one takes the second batch, then the first is sealed.
+    let _ = store.maintain().unwrap();
+    commit(&["c"], 2);
+    let _ = settle(&store);
+    let store = setup.open_at(&disk.kill(), NOW_MS, FileAccess::Map).unwrap();
+    let is_there = store.contains("c").unwrap();
+    assert!(store.cursor("cursor") < Some(2) || is_there, "cursor {:?}", store.cursor("cursor"));
+}

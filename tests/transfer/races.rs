@@ -1,5 +1,4 @@
-//! Exports and imports while other threads are at work: exactly one is first, and nothing acknowledged is
-//! missed.
+//! Exports and imports while other threads are at work: exactly one is first, and nothing answered is missed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
