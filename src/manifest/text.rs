@@ -20,6 +20,12 @@ const FIRST: &str = "firstseen manifest ";
 const LAST: &str = "checksum ";
 
 /// Bytes in the last line: its word, sixteen digits and the line feed.
+/// How often a store is opened at most: each run has attempt numbers of its own.
+pub(super) const RUNS_MAX: u64 = 1 << 23;
+
+/// Numbers of files, and times, from which on others can be counted without an overflow (G8).
+pub(super) const NUMBER_MAX: u64 = 1 << 62;
+
 const LAST_BYTES: usize = LAST.len() + 17;
 
 impl Manifest {
@@ -152,18 +158,19 @@ impl<'t> Lines<'t> {
     fn complete(self) -> Option<Manifest> {
         let value = |word| self.once.get(word).copied();
         let number = |word| decimal(value(word)?);
+        let bounded = |word| number(word).filter(|number| *number <= NUMBER_MAX);
         Some(Manifest {
             store_id: hexadecimal(value("store")?)?,
             hash: hash_of(value("hash")?)?,
             check_value: hexadecimal(value("key-check")?)?,
             window: window_of(value("window")?)?,
-            ttl_ms_max: number("ttl-ms-max")?,
+            ttl_ms_max: bounded("ttl-ms-max")?,
             tick_ms: number("tick-ms")?,
-            run: number("run")?,
-            time_ms: number("time-ms")?,
+            run: number("run").filter(|run| *run <= RUNS_MAX)?,
+            time_ms: bounded("time-ms")?,
             attempt_floor: number("attempt-floor")?,
-            log_floor: number("log-floor")?,
-            generation_next: number("generation-next")?,
+            log_floor: bounded("log-floor")?,
+            generation_next: bounded("generation-next")?,
             was_closed: match value("closed")? {
                 "yes" => true,
                 "no" => false,

@@ -231,7 +231,7 @@ impl Durable {
     pub(crate) fn log_end(&self) -> Result<u64> {
         let files = self.storage.list().map_err(failed("listing", "the directory"))?;
         let numbers = files.iter().filter_map(|file| match Name::parse(file) {
-            Some(Name::Segment(segment)) => Some(segment + 1),
+            Some(Name::Segment(segment)) => Some(segment.saturating_add(1)),
             _ => None,
         });
         Ok(numbers.max().unwrap_or(0).max(self.log_segment()))

@@ -91,7 +91,7 @@ fn open_named(
             active: replayed.table,
             sealed,
             log_from: manifest.log_floor,
-            attempts_before: manifest.run * ATTEMPTS_PER_RUN,
+            attempts_before: manifest.run.saturating_mul(ATTEMPTS_PER_RUN),
             cursors: Cursors::new(replayed.cursors),
             durable: Some(Durable::new(Opened {
                 storage,
@@ -277,11 +277,11 @@ fn advance(
     replayed: &Replayed,
     now: Timestamp,
 ) -> Result<()> {
-    manifest.run += 1;
+    manifest.run = manifest.run.saturating_add(1);
     manifest.time_ms = manifest.time_ms.max(replayed.time_ms).max(now.as_millis());
     manifest.cuts.extend(replayed.cut);
     let numbers = names(storage)?.into_iter().filter_map(|name| match name {
-        Name::Generation(number) | Name::GenerationTemporary(number) => Some(number + 1),
+        Name::Generation(number) | Name::GenerationTemporary(number) => Some(number.saturating_add(1)),
         _ => None,
     });
     manifest.generation_next = numbers.max().unwrap_or(0).max(manifest.generation_next);

@@ -218,7 +218,7 @@ fn lost_lines(storage: &dyn Storage, named: &Sealed, store_id: u64) -> Vec<Error
 /// Whether an offset is one of a line.
 fn is_in_lines(offset: u64, named: &Sealed) -> bool {
     let before = crate::limits::GENERATION_HEADER_BYTES;
-    (before..before + named.lines * crate::limits::LINE_BYTES).contains(&offset)
+    (before..before.saturating_add(named.lines.saturating_mul(crate::limits::LINE_BYTES))).contains(&offset)
 }
 
 /// Whether there is a store: a manifest, intact or not, or files that only a store has.

@@ -124,7 +124,7 @@ impl Extent<'_> {
             }
             if number == next {
                 parts.push(Part { number, end: self.end_of(number) });
-                next = self.behind_cuts(number + 1);
+                next = self.behind_cuts(number.saturating_add(1));
             }
         }
         // A cut whose later segment was not made yet leaves nothing to read.
@@ -147,7 +147,7 @@ impl Extent<'_> {
     }
 
     fn next_segment(&self, numbers: &[u64]) -> u64 {
-        let behind_files = numbers.last().map_or(0, |last| last + 1);
+        let behind_files = numbers.last().map_or(0, |last| last.saturating_add(1));
         let resumed = self.cuts.iter().map(|cut| cut.resumes_at).max().unwrap_or(0);
         behind_files.max(resumed).max(self.from)
     }
@@ -265,7 +265,7 @@ impl<'r> Replay<'r> {
         }
         self.records += self.facts.len() as u64;
         self.frames += 1;
-        self.expected = Some(frame.place.seq + 1);
+        self.expected = Some(frame.place.seq.saturating_add(1));
         self.end = (frame.place.segment, offset + frame.bytes());
         self.has_remains = false;
         Ok(())
