@@ -31,7 +31,7 @@ fn lines_exported_and_imported_are_dropped_there() {
     assert_eq!(said, b"4 IDs read, 2 of them new here or seen for longer\n");
     // Twice, and two of them behind each other.
     let back = run(&["export", &other], b"").quiet_success();
-    let said = run(&["import", "--json", &other], &[bytes.clone(), back].concat()).quiet_success();
+    let said = run(&["import", "--json", &other], &[bytes, back].concat()).quiet_success();
     assert_eq!(said, b"{\"facts\":9,\"changed\":0}\n");
     assert_eq!(filter(&other, b"a\nb\nc\nd\ne\nboth\n"), b"e\n");
     assert_eq!(filter(&one, b"d\n"), b"d\n");

@@ -68,8 +68,8 @@ fn blocks_missing_repeated_swapped_or_foreign_are_refused() {
         vec![a.clone(), c.clone()],
         vec![a.clone(), b.clone(), b.clone(), c.clone()],
         vec![b.clone(), a.clone(), c.clone()],
-        vec![a.clone(), foreign, c.clone()],
-        vec![a.clone(), b.clone()],
+        vec![a.clone(), foreign, c],
+        vec![a, b],
     ];
     for blocks in damaged {
         refused(&put_together(&blocks), 20_000);
