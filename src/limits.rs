@@ -176,3 +176,7 @@ pub(crate) const IDS_PER_STEP: u64 = 1 << 14;
 
 /// Log segments that an opening reads back before it has the table sealed that they are needed for.
 pub(crate) const SEGMENTS_UNSEALED_MAX: u64 = 4;
+
+/// Log segments that one active table is logged in at most, about 300 MiB: bounds what is read back after a
+/// kill where IDs are seen again and again in windows that slide.
+pub(crate) const SEGMENTS_PER_TABLE_MAX: u64 = 8;

@@ -1,6 +1,8 @@
 //! A store with a directory: what it remembers from one run to the next.
 
-use firstseen::{Durability, Options, Store, Verdict};
+use std::time::Duration;
+
+use firstseen::{Durability, Maintenance, ManualClock, Options, Store, Timestamp, Verdict, Window};
 
 struct Scratch(std::path::PathBuf);
 
@@ -56,6 +58,36 @@ fn store_that_was_dropped_can_be_opened_at_once() {
         let store = Store::open_with(&dir.0, Options::new().expect(3_000_000)).unwrap();
         let _ = store.check("a").unwrap();
     }
+}
+
+/// IDs whose window slid filled the log and not the table, so nothing was ever sealed and the log grew for a
+/// quarter of the window.
+#[test]
+fn log_of_windows_that_slide_is_bounded() {
+    let dir = Scratch::new("sliding");
+    let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
+    let day = Duration::from_secs(86_400);
+    let options = Options::new()
+        .window(Window::Sliding(day))
+        .clock(clock.clock())
+        .maintenance(Maintenance::Manual)
+        .log_segment_bytes(8 << 10);
+    let store = Store::open_with(&dir.0, options).unwrap();
+    let mut most = 0;
+    for round in 0..400 {
+        clock.advance(Duration::from_millis(1));
+        for id in 0..50_u32 {
+            assert_eq!(store.check(id.to_le_bytes()).unwrap().is_first_seen(), round == 0);
+        }
+        for _ in 0..20 {
+            let _ = store.maintain().unwrap();
+        }
+        let files = std::fs::read_dir(&dir.0).unwrap().map(|file| file.unwrap().file_name());
+        most = most.max(files.filter(|file| file.to_string_lossy().starts_with("log-")).count());
+    }
+    assert!(store.stats().log_bytes > 40 * (8 << 10), "{:?}", store.stats());
+    assert!(most < 25, "{most} segments");
+    assert_eq!(store.check(7_u32.to_le_bytes()).unwrap(), Verdict::Duplicate);
 }
 
 #[test]

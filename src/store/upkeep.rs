@@ -3,7 +3,7 @@
 use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::event::Event;
-use crate::limits::SEAL_LAG_MAX;
+use crate::limits::{SEAL_LAG_MAX, SEGMENTS_PER_TABLE_MAX};
 use crate::storage::names::generation_name;
 
 use super::core::Core;
@@ -125,6 +125,12 @@ impl Upkeep {
     pub(crate) fn pace_log(&mut self, core: &Core) -> Result<bool> {
         let Some(durable) = &core.durable else { return Ok(false) };
         let Some(log) = durable.log() else { return Ok(false) };
+        let view = core.views.load();
+        if log.segment().saturating_sub(view.log_from) >= SEGMENTS_PER_TABLE_MAX {
+            // Windows that slide fill the log and not the table.
+            core.want_rotation(view.number);
+        }
+        drop(view);
         let now = core.pace.now();
         if now.saturating_since(self.paced_at) >= core.pace_interval && log.position() != self.position_synced
         {

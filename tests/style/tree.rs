@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::source::{Source, Violation, mark_test_modules};
 
-/// Folders which are not part of the repository: the builds', the fuzzers' and git's own.
-const FOLDERS_SKIPPED: [&str; 5] = [".git", "target", "corpus", "artifacts", "mutants.out"];
+/// What is not part of the repository: the builds' and the fuzzers' folders and git's own, which in a work
+/// tree is a file.
+const SKIPPED: [&str; 5] = [".git", "target", "corpus", "artifacts", "mutants.out"];
 
 /// A file that is read as lines: Rust, Markdown, TOML, shell.
 #[derive(Debug)]
@@ -42,10 +43,11 @@ fn visit(folder: &Path, prefix: &str, texts: &mut Vec<Text>) {
         let entry = entry.expect("an entry of the repository can be read");
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{prefix}{name}");
+        if SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
         if entry.path().is_dir() {
-            if !FOLDERS_SKIPPED.contains(&name.as_str()) {
-                visit(&entry.path(), &format!("{path}/"), texts);
-            }
+            visit(&entry.path(), &format!("{path}/"), texts);
         } else if let Some(text) = text_of(&entry.path()) {
             texts.push(Text { path, text });
         }

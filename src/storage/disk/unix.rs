@@ -57,7 +57,7 @@ impl Directory {
         let found = self.0.metadata()?;
         let mode = found.mode() & 0o7777;
         if mode & OTHERS_WRITE != 0 {
-            let text = format!("others may write the directory (mode {mode:03o}): take that away from them");
+            let text = format!("others may write the directory (mode {mode:03o}): chmod go-w it first");
             return Ok(Some(text));
         }
         let user = rustix::process::geteuid();
