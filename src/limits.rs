@@ -159,7 +159,9 @@ pub(crate) const GENERATION_HEADER_BYTES: u64 = 4096;
 pub(crate) const GENERATION_BLOCK_BYTES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
 
 /// Largest manifest in bytes.
-pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
+const _: () =
+    assert!(MANIFEST_BYTES_MAX > (CURSORS_MAX * (3 * CURSOR_NAME_BYTES_MAX + 32)) as u64 + (1 << 20));
 
 /// Damaged places that are named one by one, in one file or one log; more are counted.
 pub(crate) const DAMAGES_MAX: usize = 100;

@@ -21,7 +21,7 @@ const WINDOW_TICKS_MAX: u64 = (VERSION_MAX as u64).div_ceil(2);
 /// The latest present: later times count as this one, at which time stands still and no window ends.
 ///
 /// It leaves room for a deadline behind it, and for two bits beside that in a record of the log.
-const TIME_MS_MAX: u64 = (u64::MAX >> 2) - 4 * WINDOW_MS_MAX;
+pub(crate) const TIME_MS_MAX: u64 = (u64::MAX >> 2) - 4 * WINDOW_MS_MAX;
 
 /// The present of one call, and the end of the window that it would begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -79,6 +79,7 @@ use crate::storage::{Storage, failed, read_file};
 
 pub(crate) use self::keys::{read_secret, write_secret};
 pub(crate) use self::remains::Remains;
+pub(crate) use self::text::NUMBER_MAX;
 
 /// What a store is and which files belong to it.
 #[derive(Clone, PartialEq, Eq, Debug)]

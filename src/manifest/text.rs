@@ -24,7 +24,7 @@ const LAST: &str = "checksum ";
 pub(super) const RUNS_MAX: u64 = 1 << 23;
 
 /// Numbers of files, and times, from which on others can be counted without an overflow (G8).
-pub(super) const NUMBER_MAX: u64 = 1 << 62;
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
 const LAST_BYTES: usize = LAST.len() + 17;
 
@@ -185,7 +185,8 @@ impl<'t> Lines<'t> {
 }
 
 fn read_cut(values: &str) -> Option<Cut> {
-    let mut values = values.split(' ').map(decimal);
+    let bounded = |number: &u64| *number <= NUMBER_MAX;
+    let mut values = values.split(' ').map(|word| decimal(word).filter(bounded));
     let cut = Cut { segment: values.next()??, offset: values.next()??, resumes_at: values.next()?? };
     values.next().is_none().then_some(cut)
 }

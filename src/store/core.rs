@@ -10,7 +10,7 @@ use crate::options::{Maintenance, Options, WhenFull};
 use crate::stamp::{Stamp, State};
 use crate::sync::{Arc, Counter, OnceLock, Worker};
 use crate::table::Table;
-use crate::window::{Moment, Span};
+use crate::window::{Moment, Span, TIME_MS_MAX};
 
 use super::cursors::Cursors;
 use super::durable::Durable;
@@ -142,7 +142,7 @@ impl Core {
     pub(crate) fn begin(begin: Begin, options: &Options) -> Core {
         let Begin { span, clock, .. } = begin;
         let high_water_ms = Counter::default();
-        high_water_ms.raise(begin.high_water.as_millis());
+        high_water_ms.raise(begin.high_water.as_millis().min(TIME_MS_MAX));
         let view = View {
             number: 1,
             active: Arc::new(begin.active),
@@ -184,6 +184,7 @@ impl Core {
     /// Time brought by a caller, or the latest that anybody has brought.
     #[inline]
     pub(crate) fn not_before(&self, now: Timestamp) -> Timestamp {
+        let now = now.min(Timestamp::from_millis(TIME_MS_MAX));
         let high_water = self.high_water_ms.get();
         if now.as_millis() > high_water {
             self.high_water_ms.raise(now.as_millis());

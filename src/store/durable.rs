@@ -33,6 +33,8 @@ pub(crate) struct Durable {
     guard: ForkGuard,
     fault: OnceLock<Error>,
     closed: Counter,
+    /// Whether the directory was given up, also by a store that was poisoned before.
+    given_up: Counter,
     /// Taken when the store is closed.
     lock: Mutex<Option<Box<dyn fmt::Debug + Send + Sync>>>,
     log_next: u64,
@@ -65,6 +67,7 @@ impl Durable {
             guard: ForkGuard::new(),
             fault: OnceLock::new(),
             closed: Counter::default(),
+            given_up: Counter::default(),
             lock: Mutex::new(Some(opened.lock)),
             log_next: opened.log_next,
         })
@@ -141,6 +144,10 @@ impl Durable {
     /// Keeps the first failure, tells the observer of it, and returns what the caller is to be told.
     #[cold]
     pub(crate) fn poison(&self, cause: Error) -> Error {
+        if self.is_given_up() {
+            // The log refuses what comes after a close; nothing has failed.
+            return Error::Closed;
+        }
         if self.fault.set(cause.clone()).is_ok() && !matches!(cause, Error::Poisoned { .. }) {
             self.observer.tell(&Event::Poisoned { cause: cause.clone() });
         }
@@ -149,7 +156,7 @@ impl Durable {
 
     /// Whether the directory is, or may be, somebody else's: the store was closed.
     pub(crate) fn is_given_up(&self) -> bool {
-        matches!(self.fault.get(), Some(Error::Closed))
+        self.given_up.get() != 0
     }
 
     /// The failure that has poisoned the store, if one has.
@@ -240,6 +247,10 @@ impl Durable {
     /// Lets another process open the store; nothing is written from here on. No maintenance may be under way.
     pub(crate) fn give_up_lock(&self) {
         let _ = self.fault.set(Error::Closed);
+        self.given_up.set(1);
+        if let Some(log) = &self.log {
+            log.give_up();
+        }
         let _manifest = self.manifest.lock();
         drop(self.lock.lock().take());
     }
@@ -267,6 +278,9 @@ impl Durable {
 
     /// Runs something that writes to the directory; its failure poisons the store.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T>) -> Result<T> {
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
         if let Some(fault) = self.fault.get() {
             return Err(poisoned_by(fault));
         }

@@ -88,6 +88,9 @@ impl Engine {
 
     /// One step of maintenance.
     pub(crate) fn maintain(&self) -> Result<Progress> {
+        if self.durable.as_ref().is_some_and(Durable::is_forked) {
+            return Err(Error::Forked);
+        }
         self.structure.lock().step(&self.core)
     }
 
@@ -219,7 +222,8 @@ impl Engine {
         self.ending.set(1);
         let Some(worker) = self.worker.get() else { return };
         worker.wake();
-        if self.durable.is_none() || worker.is_current() {
+        // In a forked child there is no such thread.
+        if self.durable.as_ref().is_none_or(Durable::is_forked) || worker.is_current() {
             return;
         }
         let begun = self.pace.now();

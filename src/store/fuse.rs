@@ -19,7 +19,7 @@
 //! at most `k` generations kept and `n` tables sealed a key is then written about `k n^(1/k) / 2` times at
 //! most in all: 4 to 5 times at 10^8 keys. [`Stats::compacted_bytes`](crate::Stats::compacted_bytes) counts.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::generation::{Generation, GenerationWriter, SealedFact, Spec};
 use crate::limits::{GENERATIONS_MAX, GENERATIONS_MAX_WINDOWED, IDS_PER_STEP, LINES_PER_STEP};
@@ -119,7 +119,11 @@ impl Fusion {
         if fact.until <= self.now || is_hiding_nothing {
             return Ok(());
         }
-        durable.write(|_| self.writer.push(fact.key, fact.state, fact.until))
+        match self.writer.push(fact.key, fact.state, fact.until) {
+            // Keys that are not evenly spread can't be fused; both sources are as good as before.
+            Err(error @ (Error::Uneven { .. } | Error::RevisionsUsedUp)) => Err(error),
+            outcome => outcome.map_err(|error| durable.poison(error)),
+        }
     }
 
     /// Puts the result in the place of its sources.

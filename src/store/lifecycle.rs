@@ -31,6 +31,9 @@ impl Engine {
     /// Seals everything and says in the manifest that the store was closed; then gives up the directory.
     pub(crate) fn close(&self) -> Result<()> {
         let Some(durable) = &self.durable else { return Ok(()) };
+        if durable.is_forked() {
+            return Err(Error::Forked);
+        }
         if !durable.refuse_facts() {
             return Err(Error::Closed);
         }

@@ -161,6 +161,10 @@ impl Structure {
             None => match self.reserve_within_budget(core, &view)? {
                 Some(lines) => lines,
                 None if core.durable.is_some() && !view.older.is_empty() => return Ok(Progress::Waiting),
+                // Sealing is what frees memory: a small table is made so that the large one can be sealed.
+                None if core.durable.is_some() && view.active.slots() > 0 => {
+                    reserve(LINES_MIN.max(growth::lease_lines(core.leases.held())))?
+                }
                 None => {
                     core.full_at.set(view.number + 1);
                     return Ok(Progress::Idle);

@@ -21,13 +21,13 @@ use crate::limits::{
     CLOCK_JUMP_MS, FROZEN_ROTATE_MAX, LOGGED_IDS_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT,
     SEGMENT_BYTES_FIRST, SEGMENTS_UNSEALED_MAX,
 };
-use crate::manifest::{Manifest, read_secret, write_secret};
+use crate::manifest::{Manifest, NUMBER_MAX, read_secret, write_secret};
 use crate::options::{Durability, FileAccess, Options, Window};
 use crate::storage::names::{LOCK, Name};
 use crate::storage::{Storage, failed};
 use crate::sync::Arc;
 use crate::wal::{Log, Setup};
-use crate::window::Span;
+use crate::window::{Span, TIME_MS_MAX};
 
 use super::core::{Begin, Core};
 use super::cursors::Cursors;
@@ -278,10 +278,13 @@ fn advance(
     now: Timestamp,
 ) -> Result<()> {
     manifest.run = manifest.run.saturating_add(1);
-    manifest.time_ms = manifest.time_ms.max(replayed.time_ms).max(now.as_millis());
+    manifest.time_ms = manifest.time_ms.max(replayed.time_ms).max(now.as_millis()).min(TIME_MS_MAX);
     manifest.cuts.extend(replayed.cut);
     let numbers = names(storage)?.into_iter().filter_map(|name| match name {
-        Name::Generation(number) | Name::GenerationTemporary(number) => Some(number.saturating_add(1)),
+        // A file with a number that no store comes to is not ours.
+        Name::Generation(number) | Name::GenerationTemporary(number) if number < NUMBER_MAX => {
+            Some(number + 1)
+        }
         _ => None,
     });
     manifest.generation_next = numbers.max().unwrap_or(0).max(manifest.generation_next);

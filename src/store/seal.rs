@@ -148,7 +148,7 @@ fn drop_empty(
 /// Says that segments below `log_floor` are not needed any more. A store that keeps no log needs none at all
 /// once everything that an earlier run has logged is sealed.
 fn raise_floor(manifest: &mut Manifest, durable: &Durable, log_floor: u64) {
-    manifest.log_floor = log_floor;
+    manifest.log_floor = manifest.log_floor.max(log_floor);
     manifest.was_closed |= durable.log().is_none() && log_floor >= durable.log_segment();
 }
 

@@ -40,7 +40,8 @@ impl Upkeep {
             return Ok(true);
         }
         Ok(self.step_seal(core, durable, succession)?
-            || load_filter(core)?
+            // A filter that can't be loaded is asked in the map, and tried again later.
+            || load_filter(core).unwrap_or(false)
             || self.step_fusion(core, durable, succession)?)
     }
 
@@ -125,6 +126,9 @@ impl Upkeep {
     pub(crate) fn pace_log(&mut self, core: &Core) -> Result<bool> {
         let Some(durable) = &core.durable else { return Ok(false) };
         let Some(log) = durable.log() else { return Ok(false) };
+        if durable.fault().is_some() {
+            return Ok(false);
+        }
         let view = core.views.load();
         if log.segment().saturating_sub(view.log_from) >= SEGMENTS_PER_TABLE_MAX {
             // Windows that slide fill the log and not the table.

@@ -46,8 +46,9 @@ impl Fault {
         outcome
     }
 
+    /// Notes a failure, unless one was before.
     #[cold]
-    fn poison(&self, error: &Error) {
+    pub(super) fn poison(&self, error: &Error) {
         self.first.lock().get_or_insert_with(|| error.clone());
         // Release of P13: the fault is noted.
         self.is_set.store(1, Ordering::Release);

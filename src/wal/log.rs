@@ -235,6 +235,13 @@ impl Log {
         segment::remove_below(&*self.common.storage, segment.min(self.segment()))
     }
 
+    /// Writes nothing from here on, as the directory is about to be somebody else's: neither frames nor
+    /// segments, whoever is at it.
+    pub(crate) fn give_up(&self) {
+        let _writer = self.writer.lock();
+        self.common.give_up();
+    }
+
     /// The first failure.
     pub(crate) fn fault(&self) -> Option<Error> {
         self.common.fault.get()
@@ -253,8 +260,8 @@ impl Log {
     fn sync_now(&self, position: u64) -> Result<()> {
         let reach = {
             let mut writer = self.writer.lock();
-            self.common.fault.check()?;
-            writer.write_until(&self.common, position)?;
+            // Noted before the lock is let go: nobody appends behind a failed write.
+            self.common.fault.attempt("writing the log", || writer.write_until(&self.common, position))?;
             writer.reach(&self.common.queue)
         };
         if is_mutant("ack_before_sync") {

@@ -176,6 +176,12 @@ impl Common {
         Ok(segment)
     }
 
+    /// Refuses every later write and every later segment.
+    pub(super) fn give_up(&self) {
+        let _maker = self.maker.lock();
+        self.fault.poison(&Error::Closed);
+    }
+
     fn make(&self, number: u64) -> Result<Segment> {
         let segment = make(&*self.storage, &self.setup, (number, self.durable_below()), None)?;
         self.counts.segments.add(1);

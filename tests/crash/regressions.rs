@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firstseen::testing::{Crash, SimDisk};
+use firstseen::testing::{Crash, Fault, Op, SimDisk};
 use firstseen::{
-    Claim, Durability, Error, FileAccess, Maintenance, ManualClock, Store, Timestamp, Verdict, Window,
+    Claim, Durability, Error, FileAccess, Maintenance, ManualClock, Options, Store, Timestamp, Verdict,
+    Window,
 };
 
 use crate::setup::{Setup, open, settle};
@@ -172,4 +173,90 @@ fn cursor_in_a_store_without_a_log_is_never_ahead_of_its_batch() {
     let store = setup.open_at(&disk.kill(), NOW_MS, FileAccess::Map).unwrap();
     let is_there = store.contains("c").unwrap();
     assert!(store.cursor("cursor") < Some(2) || is_there, "cursor {:?}", store.cursor("cursor"));
+}
+
+fn windowed(window: Window) -> Options {
+    let clock = ManualClock::new(Timestamp::from_millis(NOW_MS)).clock();
+    Options::new().maintenance(Maintenance::Manual).window(window).clock(clock)
+}
+
+/// A table made for all records of a log was larger than the budget, and no next one was ever made: nothing
+/// was sealed any more, and closing answered `Full` for ever.
+#[test]
+fn store_whose_log_filled_more_than_its_budget_can_be_closed() {
+    let disk = SimDisk::new(0);
+    let clock = ManualClock::new(Timestamp::from_millis(NOW_MS));
+    let window = Window::Sliding(Duration::from_secs(3_600));
+    let options = windowed(window).clock(clock.clock()).memory_budget(1 << 20).first_table_lines(64);
+    let store = open(&disk, options.clone()).unwrap();
+    let ids: Vec<[u8; 4]> = (0..100_u32).map(u32::to_le_bytes).collect();
+    let mut verdicts = vec![Verdict::default(); ids.len()];
+    for _ in 0..600 {
+        clock.advance(Duration::from_millis(1));
+        store.check_batch(&ids, &mut verdicts).unwrap();
+    }
+    let disk = disk.kill();
+    let store = open(&disk, options.clone()).unwrap();
+    assert!(store.stats().table_bytes > 1 << 20, "{:?}", store.stats());
+    store.close().unwrap();
+    check_all(&open(&disk, options).unwrap(), 0..100, Verdict::Duplicate);
+}
+
+/// Names of cursors that are not ASCII take three bytes for each in the manifest, which was refused when it
+/// came to a megabyte: the store was poisoned, and then never opened again.
+#[test]
+fn as_many_cursors_as_are_taken_fit_in_the_manifest() {
+    let disk = SimDisk::new(0);
+    let store = open(&disk, windowed(Window::Forever)).unwrap();
+    let names: Vec<String> =
+        (0..4_000).map(|number| format!("{}{number:04}", "\u{44f}".repeat(98))).collect();
+    for (batch, names) in names.chunks(500).enumerate() {
+        let cursors: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 7)).collect();
+        let claims = store.claim_batch(&[batch.to_le_bytes()], Duration::from_secs(5)).unwrap();
+        assert_eq!(claims.commit_with(&cursors).unwrap(), 1);
+    }
+    store.close().unwrap();
+    let store = open(&disk, windowed(Window::Forever)).unwrap();
+    assert_eq!(store.cursor(&names[3_999]), Some(7));
+}
+
+/// The manifest took any time that a call had brought, and refused to be read with one beyond all bounds.
+#[test]
+fn store_that_was_told_the_end_of_time_opens_again() {
+    for window in [Window::Forever, Window::Fixed(Duration::from_secs(60))] {
+        let disk = SimDisk::new(0);
+        for _ in 0..2 {
+            let store = open(&disk, windowed(window)).unwrap();
+            let _ = store.check_at("a", Timestamp::from_millis(u64::MAX)).unwrap();
+            assert_eq!(store.check("a").unwrap(), Verdict::Duplicate);
+            store.close().unwrap();
+        }
+    }
+}
+
+/// A store that was poisoned and then closed gave its directory up, but its maintenance went on writing the
+/// log beside the next owner.
+#[test]
+fn poisoned_store_writes_nothing_once_it_was_closed() {
+    let disk = SimDisk::new(0);
+    let options = || windowed(Window::Fixed(Duration::from_secs(60)));
+    let store = open(&disk, options()).unwrap();
+    check_all(&store, 0..50, Verdict::FirstSeen);
+    disk.fail(Fault {
+        at: 0,
+        kind: std::io::ErrorKind::StorageFull,
+        is_sticky: false,
+        only: Some(Op::Create),
+    });
+    let other = store.clone();
+    assert!(store.close().is_err(), "the generation could not be made");
+    let next = open(&disk, options()).unwrap();
+    check_all(&next, 50..60, Verdict::FirstSeen);
+    let before = disk.files();
+    for _ in 0..50 {
+        let _ = other.maintain();
+        assert!(other.check("x").is_err());
+    }
+    assert!(before == disk.files(), "the first owner still writes");
+    check_all(&next, 0..60, Verdict::Duplicate);
 }

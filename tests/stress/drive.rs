@@ -160,7 +160,7 @@ impl Worker {
         let length = Duration::from_millis(length_ms);
         let (claim, span) = self.observe(|store| store.claim(name, length).unwrap());
         match claim {
-            Claim::Duplicate => self.record(id, Answer::Known, span),
+            Claim::Duplicate => self.record(id, Answer::Duplicate, span),
             Claim::InFlight { .. } => self.record(id, Answer::InFlight, span),
             Claim::Leased(lease) => {
                 self.operations += 1;

@@ -26,9 +26,9 @@ pub(crate) struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     First,
-    /// By a check, which in a sliding window begins the window anew.
+    /// By a check or a claim, which in a sliding window begins the window anew.
     Duplicate,
-    /// By a look or a claim, which changes nothing.
+    /// By a look, which changes nothing.
     Known,
     InFlight,
     Absent,
