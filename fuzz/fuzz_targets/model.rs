@@ -6,7 +6,7 @@ use std::time::Duration;
 use firstseen::{Verdict, Window};
 
 /// Where time ends: the store takes every later one for this.
-const TIME_MS_MAX: u64 = u64::MAX - (1 << 42);
+const TIME_MS_MAX: u64 = (u64::MAX >> 2) - (1 << 42);
 
 /// What is known of one ID.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,6 +81,8 @@ impl Model {
 
     pub fn claim(&mut self, id: u8, length_ms: u64) -> Claimed {
         if self.contains(id) {
+            let now_ms = self.now(self.clock_ms);
+            self.slide(id, now_ms, self.window_ms());
             return Claimed::Duplicate;
         }
         if let Some(lease) = self.live_lease(id) {
@@ -163,10 +165,7 @@ impl Model {
 
     fn decide(&mut self, id: u8, now_ms: u64, length_ms: u64) -> Verdict {
         if self.is_seen(id, now_ms) {
-            if matches!(self.window, Window::Sliding(_)) {
-                let known = self.known.entry(id).or_default();
-                known.until_ms = known.until_ms.max(now_ms + length_ms);
-            }
+            self.slide(id, now_ms, length_ms);
             return Verdict::Duplicate;
         }
         if self.live_lease(id).is_some() {
@@ -175,6 +174,14 @@ impl Model {
         self.leases.remove(&id);
         self.see(id, now_ms, length_ms);
         Verdict::FirstSeen
+    }
+
+    /// An ID that is seen again moves the end of its window, where windows slide.
+    fn slide(&mut self, id: u8, now_ms: u64, length_ms: u64) {
+        if matches!(self.window, Window::Sliding(_)) {
+            let known = self.known.entry(id).or_default();
+            known.until_ms = known.until_ms.max(now_ms + length_ms);
+        }
     }
 
     /// A new window ends after every earlier one.
