@@ -63,7 +63,12 @@ fn manifests() -> impl Strategy<Value = Manifest> {
         length.prop_map(Window::Sliding)
     ];
     let hash = prop_oneof![Just(Hash::Xxh3), Just(Hash::Keyed), Just(Hash::Exact)];
-    let cut = any::<[u64; 3]>().prop_map(|[segment, offset, resumes_at]| Cut { segment, offset, resumes_at });
+    let bounded = |numbers: [u64; 3]| numbers.map(|number| number % (NUMBER_MAX + 1));
+    let cut = any::<[u64; 3]>().prop_map(bounded).prop_map(|[segment, offset, resumes_at]| Cut {
+        segment,
+        offset,
+        resumes_at,
+    });
     let generation = any::<[u64; 8]>().prop_map(
         |[id, bytes, lines, ids, birth, until_min, until_max, header_checksum]| Sealed {
             id,
@@ -253,13 +258,13 @@ fn directory_without_a_manifest_is_new_only_without_files_of_a_store() {
 
 #[test]
 fn empty_or_oversized_manifest_is_damage() {
-    for content in [vec![], vec![0; 16], vec![b'x'; 1 << 21]] {
+    for content in [vec![], vec![0; 16], vec![b'x'; 1 << 23]] {
         let shelf = Shelf::default();
         shelf.put(MANIFEST, &content);
         assert!(matches!(Manifest::read(&shelf), Err(Error::Corrupt { .. })), "{} bytes", content.len());
     }
     let mut manifest = sample();
-    manifest.optional = vec![format!("?{}", "x".repeat(1 << 20))];
+    manifest.optional = vec![format!("?{}", "x".repeat(1 << 22))];
     let shelf = Shelf::default();
     assert!(matches!(manifest.write(&shelf), Err(Error::System { .. })));
     assert_eq!(shelf.list().unwrap(), [""; 0]);
