@@ -76,6 +76,7 @@ use crate::options::Window;
 use crate::storage::names::{MANIFEST, Name};
 use crate::storage::replace::replace_file;
 use crate::storage::{Storage, failed, read_file};
+use crate::wal::Cut;
 
 pub(crate) use self::keys::{read_secret, write_secret};
 pub(crate) use self::remains::Remains;
@@ -104,15 +105,6 @@ pub(crate) struct Manifest {
     pub(crate) cursors: BTreeMap<Vec<u8>, u64>,
     /// Lines that this version can do without, as they were read.
     pub(crate) optional: Vec<String>,
-}
-
-/// Where a segment of the log ends before its end, and where the log goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Cut {
-    pub(crate) segment: u64,
-    pub(crate) offset: u64,
-    /// The next segment.
-    pub(crate) resumes_at: u64,
 }
 
 impl Manifest {

@@ -23,7 +23,8 @@ pub(crate) const LOCK: &str = "LOCK";
 
 const SEGMENT: &str = "log-";
 const GENERATION: &str = "generation-";
-const TEMPORARY: &str = ".new";
+/// What the name of a file that is not whole yet ends in.
+pub(crate) const TEMPORARY: &str = ".new";
 
 /// What a file is for, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

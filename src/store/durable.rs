@@ -16,7 +16,7 @@ use crate::options::Durability;
 use crate::storage::names::{LOCK, Name, generation_name};
 use crate::storage::{ForkGuard, Storage, copy_file, failed};
 use crate::sync::{Arc, Counter, Mutex, OnceLock};
-use crate::wal::Log;
+use crate::wal::{self, Log};
 
 use super::cursors::Cursors;
 
@@ -224,7 +224,7 @@ impl Durable {
     pub(crate) fn remove_log_below(&self, segment: u64) -> Result<()> {
         match &self.log {
             Some(log) => log.remove_below(segment).map(drop),
-            None => remove_segments_below(&*self.storage, segment),
+            None => wal::remove_segments_below(&*self.storage, segment).map(drop),
         }
     }
 
@@ -291,15 +291,6 @@ impl Durable {
 /// Cursors as the manifest names them.
 pub(crate) fn named(cursors: BTreeMap<String, u64>) -> BTreeMap<Vec<u8>, u64> {
     cursors.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect()
-}
-
-pub(crate) fn remove_segments_below(storage: &dyn Storage, segment: u64) -> Result<()> {
-    for file in storage.list().map_err(failed("listing", "the directory"))? {
-        if matches!(Name::parse(&file), Some(Name::Segment(number)) if number < segment) {
-            storage.remove(&file).map_err(failed("removing", &file))?;
-        }
-    }
-    Ok(())
 }
 
 /// What later calls are told after a failure.

@@ -88,7 +88,7 @@ impl Evidence {
             cursors: manifest.cursors,
             generations: manifest.generations,
             log_from: manifest.log_floor,
-            cuts: manifest.cuts.iter().map(|cut| (*cut).into()).collect(),
+            cuts: manifest.cuts,
         })
     }
 

@@ -7,8 +7,9 @@ use crate::options::{Durability, Maintenance};
 use crate::storage::Storage;
 use crate::sync::{Arc, pause};
 use crate::table::Table;
+use crate::wal::remove_segments_below;
 
-use super::durable::{Durable, named, remove_segments_below};
+use super::durable::{Durable, named};
 use super::engine::Engine;
 
 impl Engine {

@@ -12,13 +12,13 @@ use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::limits::{LOAD_EXPECTED_PERCENT, LOGGED_IDS_MAX};
-use crate::manifest::{Cut, Manifest};
+use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::stamp::{State, VERSION_MAX};
 use crate::storage::names::{Name, segment_name};
 use crate::storage::{Storage, failed};
 use crate::table::{Table, lines_for, reserve};
-use crate::wal::{self, Extent, Record, Recovered};
+use crate::wal::{self, Cut, Extent, Record, Recovered};
 use crate::window::Span;
 
 use super::fact::{Fact, Retry};
@@ -76,11 +76,7 @@ impl Replay<'_> {
             let records = recovered.records;
             self.options.observer.tell(&Event::RecoveryFinished { records, ids });
         }
-        let cut = recovered.cut.map(|cut| Cut {
-            segment: cut.segment,
-            offset: cut.offset,
-            resumes_at: cut.resumes_at,
-        });
+        let cut = recovered.cut;
         self.tell_cut(cut, recovered.discarded_frames);
         Ok(Replayed {
             table,
@@ -207,11 +203,8 @@ impl Replay<'_> {
         cursor: &mut dyn FnMut(&str, u64),
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recovered> {
-        let cuts: Vec<wal::Cut> = (self.manifest.cuts.iter())
-            .map(|cut| wal::Cut { segment: cut.segment, offset: cut.offset, resumes_at: cut.resumes_at })
-            .collect();
         let Manifest { store_id, log_floor, .. } = *self.manifest;
-        let extent = Extent { store_id, from: log_floor, cuts: &cuts };
+        let extent = Extent { store_id, from: log_floor, cuts: &self.manifest.cuts };
         wal::recover(self.storage, extent, apply, cursor, progress)
     }
 
@@ -227,12 +220,6 @@ impl Replay<'_> {
             let (file, offset) = (segment_name(cut.segment), cut.offset);
             self.options.observer.tell(&Event::LogCut { file, offset, frames_discarded });
         }
-    }
-}
-
-impl From<Cut> for wal::Cut {
-    fn from(Cut { segment, offset, resumes_at }: Cut) -> wal::Cut {
-        wal::Cut { segment, offset, resumes_at }
     }
 }
 

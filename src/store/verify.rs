@@ -134,8 +134,7 @@ impl Verification {
         for named in &manifest.generations {
             self.verify_generation(storage, named, manifest.store_id);
         }
-        let cuts: Vec<wal::Cut> = manifest.cuts.iter().map(|cut| (*cut).into()).collect();
-        let extent = Extent { store_id: manifest.store_id, from: manifest.log_floor, cuts: &cuts };
+        let extent = Extent { store_id: manifest.store_id, from: manifest.log_floor, cuts: &manifest.cuts };
         if manifest.was_closed && wal::segments(storage)?.into_iter().all(|number| number < extent.from) {
             return Ok(());
         }

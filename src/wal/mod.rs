@@ -32,5 +32,6 @@ pub(crate) use self::{
     log::{Log, Session},
     recover::{Cut, Extent, Recovered, recover},
     salvage::{read_store_id, salvage, segments},
+    segment::remove_below as remove_segments_below,
     writer::Setup,
 };

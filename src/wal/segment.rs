@@ -38,6 +38,8 @@
 use crate::codec::{Reader, checksum};
 use crate::error::{Error, Result};
 use crate::limits::{FRAME_BYTES_MAX, SEGMENT_BYTES_MAX};
+pub(super) use crate::storage::names::segment_name as name;
+use crate::storage::names::{Name, TEMPORARY, temporary_name};
 use crate::storage::{Storage, StorageFile, failed};
 
 /// Bytes before the first frame.
@@ -48,29 +50,21 @@ const VERSION: u64 = 1;
 pub(super) const FIELDS_BYTES: usize = 64;
 const FIRST_OFFSET: u64 = 512;
 const FIRST_BYTES: usize = 16;
-const NAME_PREFIX: &str = "log-";
-const NAME_DIGITS: usize = 10;
-const UNFINISHED_SUFFIX: &str = ".new";
 
 /// Bytes of zeros written at once.
 const ZEROS_BYTES: usize = 1 << 20;
 
-/// Name of the file of a segment.
-pub(super) fn name(number: u64) -> String {
-    format!("{NAME_PREFIX}{number:0NAME_DIGITS$}")
-}
-
 /// The number in the name of a segment's file; `None` for other files.
 pub(super) fn number_in(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix(NAME_PREFIX)?;
-    let is_number = digits.len() >= NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number = is_number.then(|| digits.parse().ok()).flatten()?;
-    (self::name(number) == name).then_some(number)
+    match Name::parse(name) {
+        Some(Name::Segment(number)) => Some(number),
+        _ => None,
+    }
 }
 
 /// The number of a segment that was not finished; `None` for other files.
 pub(super) fn number_in_unfinished(name: &str) -> Option<u64> {
-    number_in(name.strip_suffix(UNFINISHED_SUFFIX)?)
+    number_in(name.strip_suffix(TEMPORARY)?)
 }
 
 /// What a segment is made with.
@@ -171,7 +165,7 @@ impl Segment {
     /// at once.
     pub(super) fn create(storage: &dyn Storage, header: Header, first: Option<u64>) -> Result<Segment> {
         let name = name(header.number);
-        let unfinished = format!("{name}{UNFINISHED_SUFFIX}");
+        let unfinished = temporary_name(&name);
         let file = storage.create(&unfinished).map_err(failed("creating", &unfinished))?;
         file.allocate(header.bytes).map_err(failed("allocating", &unfinished))?;
         let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(header.bytes).unwrap_or(ZEROS_BYTES))];
@@ -219,7 +213,7 @@ pub(super) fn remove_unfinished(storage: &dyn Storage) -> Result<u64> {
 }
 
 /// Removes the segments with smaller numbers; how many.
-pub(super) fn remove_below(storage: &dyn Storage, number: u64) -> Result<u64> {
+pub(crate) fn remove_below(storage: &dyn Storage, number: u64) -> Result<u64> {
     remove_where(storage, |name| number_in(name).is_some_and(|found| found < number))
 }
 
