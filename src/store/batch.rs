@@ -16,6 +16,7 @@
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::limits::BATCH_CHUNK;
+use crate::table::prefetch;
 use crate::verdict::Verdict;
 use crate::window::Moment;
 
@@ -28,6 +29,10 @@ use super::view::View;
 /// With 36-byte IDs and 10^7 keys in huge pages 24 instead of 16 took 5 to 12 % longer for new IDs: the
 /// processor has about that many line-fill buffers.
 const AHEAD: usize = 16;
+
+/// How far before the hash an ID's bytes are asked for. Of 10^7 IDs of 36 bytes in a row a duplicate took 45
+/// instead of 54 ns, a new ID 58 instead of 71; 12 and 48 came to the same.
+const IDS_AHEAD: usize = 24;
 
 /// IDs in flight at the same time, a power of two.
 const RING: usize = 64;
@@ -48,11 +53,20 @@ impl Engine {
         verdicts: &mut [Verdict],
         moment: Moment,
     ) -> Result<()> {
-        let hasher = &self.hasher;
+        // A copy beside the other things that the loop uses: in the store's own memory its lines had to be
+        // fetched again and again, which took 10 ns an ID.
+        let hasher = self.hasher.clone();
         self.check_batch(
             verdicts,
             moment,
-            |index| hasher.fingerprint_if_taken(ids[index].as_ref()),
+            |index| {
+                // Where the IDs are strings each lies somewhere else; in a row they are read faster than the
+                // processor foresees.
+                if let Some(first) = ids.get(index + IDS_AHEAD).and_then(|id| id.as_ref().first()) {
+                    prefetch(first);
+                }
+                hasher.fingerprint_if_taken(ids[index].as_ref())
+            },
             |index| self.fingerprint(ids[index].as_ref()),
         )
     }
