@@ -182,3 +182,6 @@ pub(crate) const SEGMENTS_UNSEALED_MAX: u64 = 4;
 /// Log segments that one active table is logged in at most, about 300 MiB: bounds what is read back after a
 /// kill where IDs are seen again and again in windows that slide.
 pub(crate) const SEGMENTS_PER_TABLE_MAX: u64 = 8;
+
+/// Events that wait for a slow observer at most; the oldest of more are lost.
+pub(crate) const EVENTS_WAITING_MAX: usize = 256;

@@ -67,7 +67,9 @@ pub enum Maintenance {
     #[default]
     Thread,
     /// The caller, through [`Store::maintain`](crate::Store::maintain): for tests and simulations. A call
-    /// that finds the active table too full does the least that is needed by itself.
+    /// that finds the active table too full does the least that is needed by itself. The log is synced in
+    /// the background by that too; with [`Durability::Deferred`] calls write it, and where there is neither
+    /// call nor step nobody does.
     Manual,
 }
 
@@ -223,8 +225,8 @@ impl Options {
         self
     }
 
-    /// How often the log is synced in the background, 1 millisecond to an hour; once a second without this
-    /// option. A power cut loses at most that time of what was answered with [`Durability::Buffered`].
+    /// What a power cut may take of what was answered with [`Durability::Buffered`]: at most that time, 1
+    /// millisecond to an hour, a second without this option. The log is synced in the background twice in it.
     #[must_use]
     pub fn sync_every(mut self, interval: Duration) -> Self {
         self.sync_every = interval;
@@ -238,7 +240,11 @@ impl Options {
         self
     }
 
-    /// Who is told of recovery, sealing and damage; called from the thread where it happens, which waits.
+    /// Who is told of recovery, sealing and damage.
+    ///
+    /// Called from whichever thread has come upon it, one event after the other, and that thread waits. It
+    /// holds no lock then, so the store may be used, and also closed. Events of an opening come before the
+    /// store does. Who takes very long over one event misses the oldest of those that come meanwhile.
     #[must_use]
     pub fn observer(mut self, told: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(told);
@@ -261,11 +267,13 @@ impl Options {
         self
     }
 
-    /// How often the log is written or synced in the background.
+    /// How often the log is written or synced in the background: what may be lost for some time is done twice
+    /// in that time.
     pub(crate) fn pace_interval(&self) -> Duration {
         match self.durability {
             Durability::Deferred(time) => (time / 2).min(self.sync_every),
-            Durability::None | Durability::Buffered | Durability::Sync => self.sync_every,
+            Durability::Buffered => self.sync_every / 2,
+            Durability::None | Durability::Sync => self.sync_every,
         }
     }
 

@@ -232,7 +232,7 @@ fn log_facts(durable: &Durable, begun: &[Committing], cursors: &[(&str, u64)]) -
         Ok(_) => Ok(()),
         // Refused before anything was written.
         Err(error @ Error::CommitSize { .. }) => Err(error),
-        Err(error) => Err(durable.poison(error)),
+        Err(error) => Err(durable.poison_unlocked(error)),
     };
     match append(&records) {
         Err(Error::CommitSize { .. }) if cursors.is_empty() => {

@@ -175,7 +175,7 @@ fn replace(
     });
     if let Some(named) = named {
         let (file, ids, bytes) = (generation_name(named.id), named.ids, named.bytes);
-        durable.observer.tell(&Event::GenerationsFused { file, ids, bytes });
+        durable.events.note(Event::GenerationsFused { file, ids, bytes });
     }
     sources.iter().try_for_each(|id| durable.remove(&generation_name(*id)))
 }

@@ -23,6 +23,8 @@ mod lifecycle;
 mod maintain;
 mod open;
 mod outcome;
+mod pace;
+mod pacers;
 mod pending;
 mod replay;
 mod rescue;

@@ -32,6 +32,7 @@ use crate::window::{Span, TIME_MS_MAX};
 use super::core::{Begin, Core};
 use super::cursors::Cursors;
 use super::durable::{Durable, Opened, named};
+use super::pace::WritingCallers;
 use super::replay::{Replay, Replayed};
 use super::sealed::Sealed;
 
@@ -81,6 +82,7 @@ fn open_named(
     manifest.ttl_ms_max = span.ttl_ms_max();
     let log = begin_run(&storage, &mut manifest, &replayed, options)?;
     let records = replayed.records;
+    let writing_callers = WritingCallers::new(options, &clock);
     let segments_read = replayed.next_segment.saturating_sub(manifest.log_floor);
     let core = Core::begin(
         Begin {
@@ -102,6 +104,7 @@ fn open_named(
                 durability: options.durability,
                 access: access(options.access),
                 observer: options.observer.clone(),
+                writing_callers,
             })?),
         },
         options,

@@ -1,6 +1,5 @@
 //! The disk's part of maintenance: sealing, dropping files that are over, and pacing the log.
 
-use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::event::Event;
 use crate::limits::{SEAL_LAG_MAX, SEGMENTS_PER_TABLE_MAX};
@@ -10,7 +9,6 @@ use super::core::Core;
 use super::durable::Durable;
 use super::fuse::Fusion;
 use super::growth;
-use super::replay::TIME_CURSOR;
 use super::seal::Seal;
 use super::sealed::Sealed;
 use super::succession::Succession;
@@ -23,9 +21,6 @@ pub(crate) struct Upkeep {
     fusion: Option<Fusion>,
     /// Whether a source turned out to be damaged: trying again would only write for nothing.
     has_failed_to_fuse: bool,
-    /// When the log was last written, or synced, in the background.
-    paced_at: Timestamp,
-    position_synced: u64,
 }
 
 impl Upkeep {
@@ -80,7 +75,7 @@ impl Upkeep {
         core.counters.memory_merge.set(0);
         if let Err(cause) = outcome {
             self.has_failed_to_fuse = true;
-            durable.observer.tell(&Event::Damaged { cause: cause.clone() });
+            durable.events.note(Event::Damaged { cause: cause.clone() });
             fusion.abandon(durable)?;
             return Err(cause);
         }
@@ -117,12 +112,13 @@ impl Upkeep {
             let file = generation_name(id);
             durable.remove(&file)?;
             core.counters.tables_expired.add(1);
-            durable.observer.tell(&Event::GenerationExpired { file, ids });
+            durable.events.note(Event::GenerationExpired { file, ids });
         }
         Ok(true)
     }
 
-    /// Makes log segments ready ahead of need, and writes and syncs the log as often as was asked for.
+    /// Makes log segments ready ahead of need; in a store without threads also syncs the log as often as was
+    /// asked for.
     pub(crate) fn pace_log(&mut self, core: &Core) -> Result<bool> {
         let Some(durable) = &core.durable else { return Ok(false) };
         let Some(log) = durable.log() else { return Ok(false) };
@@ -135,18 +131,8 @@ impl Upkeep {
             core.want_rotation(view.number);
         }
         drop(view);
-        let now = core.pace.now();
-        if now.saturating_since(self.paced_at) >= core.pace_interval && log.position() != self.position_synced
-        {
-            self.paced_at = now;
-            if !core.span.is_forever() {
-                // So that time goes on from here should the wall clock be set back before the next opening.
-                let time = core.now().as_millis();
-                log.append_cursors(&[], &[(TIME_CURSOR, time)]).map_err(|error| durable.poison(error))?;
-            }
-            self.position_synced = log.position();
-            durable.sync_log()?;
-            log.mark().map_err(|error| durable.poison(error))?;
+        let is_paced_here = core.worker.get().is_none();
+        if is_paced_here && core.sync_log_if_due(|since| since >= core.pace_interval)? {
             return Ok(true);
         }
         log.prepare().map_err(|error| durable.poison(error))
