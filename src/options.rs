@@ -1,5 +1,6 @@
 //! What a store is told when it is created; every value is validated, and a refused one is named.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -20,6 +21,17 @@ pub enum Window {
     Fixed(Duration),
     /// For this long after it was last seen: each duplicate begins the time anew.
     Sliding(Duration),
+}
+
+impl fmt::Display for Window {
+    /// How long an ID is kept, as the end of a sentence.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Window::Forever => f.write_str("forever"),
+            Window::Fixed(length) => write!(f, "{length:?} from the first sighting on"),
+            Window::Sliding(length) => write!(f, "{length:?} from the last sighting on"),
+        }
+    }
 }
 
 /// What a store without a disk does when its memory budget is used up.

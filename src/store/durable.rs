@@ -98,8 +98,8 @@ impl Durable {
     /// Whoever asks under a view that was published after [`Durable::refuse_facts`] is told so.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        // Relaxed: the view that the caller has loaded brings it (P15); who asks without one is only told
-        // early.
+        // Relaxed: the view that the caller has loaded brings it (P15), or the lock of the cursors that were
+        // set before; who asks without either is only told early.
         self.closed.load(Ordering::Relaxed) != 0
     }
 

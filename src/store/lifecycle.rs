@@ -73,9 +73,12 @@ impl Engine {
     /// Says in the manifest that the log is not needed any more, and removes it.
     fn end_log(&self, durable: &Durable, cursors: BTreeMap<String, u64>) -> Result<()> {
         let log_end = durable.log_end()?;
+        // Whoever was granted a lease has stated it in a table that is sealed by now.
+        let attempt_floor = self.leases.attempts().saturating_add(1);
         durable.replace_manifest(self.now(), &self.cursors, |manifest| {
             manifest.cursors = named(cursors);
             manifest.log_floor = log_end;
+            manifest.attempt_floor = attempt_floor;
             manifest.was_closed = true;
         })?;
         // What can't be removed is removed by the next opening.

@@ -1,6 +1,6 @@
 //! The disk's part of maintenance: sealing, dropping files that are over, and pacing the log.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::limits::{SEAL_LAG_MAX, SEGMENTS_PER_TABLE_MAX};
 use crate::storage::names::generation_name;
@@ -9,7 +9,7 @@ use super::core::Core;
 use super::durable::Durable;
 use super::fuse::Fusion;
 use super::growth;
-use super::seal::Seal;
+use super::seal::{Seal, trim_log};
 use super::sealed::Sealed;
 use super::succession::Succession;
 use super::view::View;
@@ -19,7 +19,8 @@ use super::view::View;
 pub(crate) struct Upkeep {
     seal: Option<Seal>,
     fusion: Option<Fusion>,
-    /// Whether a source turned out to be damaged: trying again would only write for nothing.
+    /// Whether a source turned out to be damaged, or too many keys to crowd: trying again would only write
+    /// for nothing.
     has_failed_to_fuse: bool,
 }
 
@@ -31,13 +32,18 @@ impl Upkeep {
         durable: &Durable,
         succession: &mut Succession,
     ) -> Result<bool> {
-        if self.expire(core, durable, succession)? {
+        if self.expire(core, durable, succession)? || trim_log(core, durable)? {
             return Ok(true);
         }
         Ok(self.step_seal(core, durable, succession)?
             // A filter that can't be loaded is asked in the map, and tried again later.
             || load_filter(core).unwrap_or(false)
             || self.step_fusion(core, durable, succession)?)
+    }
+
+    /// As [`trim_log`], in any store.
+    pub(crate) fn trim_log(core: &Core) -> Result<()> {
+        core.durable.as_ref().map_or(Ok(()), |durable| trim_log(core, durable).map(drop))
     }
 
     /// Whether there will be fewer generations soon.
@@ -75,8 +81,12 @@ impl Upkeep {
         core.counters.memory_merge.set(0);
         if let Err(cause) = outcome {
             self.has_failed_to_fuse = true;
-            durable.events.note(Event::Damaged { cause: cause.clone() });
             fusion.abandon(durable)?;
+            if matches!(cause, Error::Uneven { .. }) {
+                // No damage: more keys crowd than one file has room for, and both are as good as before.
+                return Ok(true);
+            }
+            durable.events.note(Event::Damaged { cause: cause.clone() });
             return Err(cause);
         }
         fusion.finish(core, durable, succession)?;
