@@ -1,9 +1,11 @@
 //! What a store tells its observer about itself: recovery, sealing, damage.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use crate::error::Error;
-use crate::sync::Arc;
+use crate::limits::EVENTS_WAITING_MAX;
+use crate::sync::{Arc, Mutex};
 
 /// Something that has happened in a store with a directory.
 ///
@@ -146,5 +148,81 @@ impl Observer {
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Observer" } else { "None" })
+    }
+}
+
+/// Events that have happened under a lock, and wait until it is let go: an observer may use the store.
+///
+/// One thread delivers at a time, in order; others leave theirs to it, also when it is the observer itself
+/// that has made something happen.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    observer: Observer,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    events: VecDeque<Event>,
+    is_being_delivered: bool,
+}
+
+impl Outbox {
+    pub(crate) fn new(observer: Observer) -> Outbox {
+        Outbox { observer, waiting: Mutex::new(Waiting::default()) }
+    }
+
+    /// Keeps an event for [`Outbox::deliver`]; the oldest goes when there are too many.
+    pub(crate) fn note(&self, event: Event) {
+        if self.observer.0.is_none() {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        if waiting.events.len() >= EVENTS_WAITING_MAX {
+            waiting.events.pop_front();
+        }
+        waiting.events.push_back(event);
+    }
+
+    /// Tells the observer of what waits, unless somebody is at it. For callers that hold no lock.
+    pub(crate) fn deliver(&self) {
+        {
+            let mut waiting = self.waiting.lock();
+            if waiting.is_being_delivered || waiting.events.is_empty() {
+                return;
+            }
+            waiting.is_being_delivered = true;
+        }
+        let mut turn = Turn { outbox: self, is_over: false };
+        while let Some(event) = turn.next_event() {
+            self.observer.tell(&event);
+        }
+    }
+}
+
+/// Held by the one who delivers; given back when the observer panics.
+struct Turn<'o> {
+    outbox: &'o Outbox,
+    is_over: bool,
+}
+
+impl Turn<'_> {
+    /// The next event; the turn is over, before anybody else can note one, when there is none.
+    fn next_event(&mut self) -> Option<Event> {
+        let mut waiting = self.outbox.waiting.lock();
+        let event = waiting.events.pop_front();
+        if event.is_none() {
+            waiting.is_being_delivered = false;
+            self.is_over = true;
+        }
+        event
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.outbox.waiting.lock().is_being_delivered = false;
+        }
     }
 }

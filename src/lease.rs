@@ -94,6 +94,11 @@ impl Leases {
         self.shards[shard_index(key)].lock()
     }
 
+    /// The last attempt number that was used.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.attempts.get()
+    }
+
     /// Leases that are held, those that are over but not taken over included.
     pub(crate) fn held(&self) -> u64 {
         self.held.get()

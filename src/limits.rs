@@ -85,6 +85,11 @@ pub(crate) const LINES_PER_STEP: u64 = 1 << 14;
 /// Leases held at the same time without an option.
 pub(crate) const LEASES_MAX_DEFAULT: usize = 1 << 20;
 
+/// Attempt numbers of leases that are put aside for a run each time that it seals a table: more than are
+/// used until it seals the next. A store that is closed gives back what it has not used, so it is opened any
+/// number of times, and after a kill 2^23 times.
+pub(crate) const ATTEMPTS_AHEAD: u64 = 1 << 40;
+
 /// Locks over the lease table.
 pub(crate) const LEASE_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 
@@ -158,6 +163,9 @@ pub(crate) const GENERATION_HEADER_BYTES: u64 = 4096;
 /// Bytes of a generation that are written or read at once.
 pub(crate) const GENERATION_BLOCK_BYTES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
 
+/// Bytes of a generation that are written between two syncs, so that little is left for the last one.
+pub(crate) const GENERATION_SYNC_BYTES: u64 = if cfg!(miri) { 1 << 14 } else { 16 << 20 };
+
 /// Largest manifest in bytes.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 const _: () =
@@ -182,3 +190,17 @@ pub(crate) const SEGMENTS_UNSEALED_MAX: u64 = 4;
 /// Log segments that one active table is logged in at most, about 300 MiB: bounds what is read back after a
 /// kill where IDs are seen again and again in windows that slide.
 pub(crate) const SEGMENTS_PER_TABLE_MAX: u64 = 8;
+
+/// Events that wait for a slow observer at most; the oldest of more are lost.
+pub(crate) const EVENTS_WAITING_MAX: usize = 256;
+
+/// IDs that the first table which a log is read back into is made for at most; larger ones are made when it
+/// is known how many there are.
+pub(crate) const REFILL_IDS_FIRST: u64 = 1 << 19;
+
+/// Tables for keys that crowd, from which on a log is read back into larger ones.
+pub(crate) const REFILL_TABLES_CROWDED: usize = 6;
+
+/// Tables that a log is read back into at most, for keys that crowd.
+pub(crate) const REFILL_TABLES_MAX: usize = 24;
+const _: () = assert!(FROZEN_ROTATE_MAX + REFILL_TABLES_MAX + 2 <= FROZEN_LIMIT);

@@ -1,5 +1,6 @@
 //! What a store is told when it is created; every value is validated, and a refused one is named.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -20,6 +21,17 @@ pub enum Window {
     Fixed(Duration),
     /// For this long after it was last seen: each duplicate begins the time anew.
     Sliding(Duration),
+}
+
+impl fmt::Display for Window {
+    /// How long an ID is kept, as the end of a sentence.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Window::Forever => f.write_str("forever"),
+            Window::Fixed(length) => write!(f, "{length:?} from the first sighting on"),
+            Window::Sliding(length) => write!(f, "{length:?} from the last sighting on"),
+        }
+    }
 }
 
 /// What a store without a disk does when its memory budget is used up.
@@ -67,7 +79,9 @@ pub enum Maintenance {
     #[default]
     Thread,
     /// The caller, through [`Store::maintain`](crate::Store::maintain): for tests and simulations. A call
-    /// that finds the active table too full does the least that is needed by itself.
+    /// that finds the active table too full does the least that is needed by itself. The log is synced in
+    /// the background by that too; with [`Durability::Deferred`] calls write it, and where there is neither
+    /// call nor step nobody does.
     Manual,
 }
 
@@ -223,8 +237,8 @@ impl Options {
         self
     }
 
-    /// How often the log is synced in the background, 1 millisecond to an hour; once a second without this
-    /// option. A power cut loses at most that time of what was answered with [`Durability::Buffered`].
+    /// What a power cut may take of what was answered with [`Durability::Buffered`]: at most that time, 1
+    /// millisecond to an hour, a second without this option. The log is synced in the background twice in it.
     #[must_use]
     pub fn sync_every(mut self, interval: Duration) -> Self {
         self.sync_every = interval;
@@ -238,7 +252,11 @@ impl Options {
         self
     }
 
-    /// Who is told of recovery, sealing and damage; called from the thread where it happens, which waits.
+    /// Who is told of recovery, sealing and damage.
+    ///
+    /// Called from whichever thread has come upon it, one event after the other, and that thread waits. It
+    /// holds no lock then, so the store may be used, and also closed. Events of an opening come before the
+    /// store does. Who takes very long over one event misses the oldest of those that come meanwhile.
     #[must_use]
     pub fn observer(mut self, told: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(told);
@@ -261,11 +279,13 @@ impl Options {
         self
     }
 
-    /// How often the log is written or synced in the background.
+    /// How often the log is written or synced in the background: what may be lost for some time is done twice
+    /// in that time.
     pub(crate) fn pace_interval(&self) -> Duration {
         match self.durability {
             Durability::Deferred(time) => (time / 2).min(self.sync_every),
-            Durability::None | Durability::Buffered | Durability::Sync => self.sync_every,
+            Durability::Buffered => self.sync_every / 2,
+            Durability::None | Durability::Sync => self.sync_every,
         }
     }
 

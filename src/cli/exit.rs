@@ -94,7 +94,11 @@ fn store_sentence(error: &firstseen::Error) -> String {
                 .to_string()
         }
         firstseen::Error::Mismatch { name: "window", stored, given } => {
-            format!("--window: the store was created with {stored}, which {given} can't replace")
+            format!("--window: the store was created to remember lines {stored}, which can't become {given}")
+        }
+        firstseen::Error::Mismatch { name: "hash", stored, given } => {
+            let (stored, given) = (stored.to_lowercase(), given.to_lowercase());
+            format!("--hash: the store was created with '{stored}', which can't become '{given}'")
         }
         other => other.to_string(),
     }

@@ -122,11 +122,6 @@ fn files_in(place: &Path) -> (u64, u64) {
 }
 
 fn stats_lines(stats: &Stats, window: Window, files: u64, bytes: u64) -> String {
-    let window = match window {
-        Window::Forever => "forever".to_string(),
-        Window::Fixed(length) => format!("{length:?} from the first sighting on"),
-        Window::Sliding(length) => format!("{length:?} from the last sighting on"),
-    };
     format!(
         "IDs          {}\nremembered   {window}\non disk      {} in {files} files\nin memory    {}\n\
          collision    {:.1e} (probability that two IDs were taken for one)\n",

@@ -1,12 +1,15 @@
 //! Writes a generation in one sequential pass, with its filter and one block of lines in memory.
 
 use std::fmt;
+use std::io;
 
 use crate::bloom::{BLOCK_BYTES, Bloom, BloomBuilder};
 use crate::codec::Checksum;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::limits::{FILTER_BITS_PER_KEY, GENERATION_BLOCK_BYTES, LOAD_SEALED_PERCENT, SPARE_LINES};
+use crate::limits::{
+    FILTER_BITS_PER_KEY, GENERATION_BLOCK_BYTES, GENERATION_SYNC_BYTES, LOAD_SEALED_PERCENT, SPARE_LINES,
+};
 use crate::stamp::{Stamp, State, VERSION_MAX};
 use crate::storage::names::{generation_name, temporary_name};
 use crate::storage::replace::create_anew;
@@ -53,8 +56,10 @@ pub(crate) struct GenerationWriter {
     /// Whole lines that are not written yet, and where they belong.
     buffer: Vec<u8>,
     offset: u64,
+    /// How far the file was synced: little is left to sync at its end, when others wait.
+    offset_synced: u64,
     lines_checksum: Checksum,
-    /// Whether the last write did not come to its end: the file is worth nothing then.
+    /// Whether the last write or sync did not come to its end: the file is worth nothing then.
     is_broken: bool,
 }
 
@@ -86,17 +91,25 @@ impl GenerationWriter {
             until_max: 0,
             buffer: Vec::with_capacity(GENERATION_BLOCK_BYTES),
             offset: HEADER_BYTES as u64,
+            offset_synced: 0,
             lines_checksum: Checksum::new(seeds.lines),
             is_broken: false,
         })
+    }
+
+    /// Gives the file at least so many home lines, before the first key: keys that found room in a table with
+    /// as many find room in it.
+    pub(crate) fn with_home_lines(mut self, home_lines: u64) -> GenerationWriter {
+        self.home_lines = self.home_lines.max(home_lines);
+        self
     }
 
     /// Adds a key that was not added before; keys come in the order of `hi`.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]; [`Error::Uneven`] when too many keys crowd before this one: with `ids` so high that the
-    /// file has as many home lines as a table that held them, there is always room.
+    /// [`Error::Io`]; [`Error::Uneven`] when too many keys crowd before this one: see
+    /// [`GenerationWriter::with_home_lines`].
     /// [`Error::RevisionsUsedUp`] when `until` is too far from birth for a stamp.
     ///
     /// # Panics
@@ -125,6 +138,11 @@ impl GenerationWriter {
         self.until_min = self.until_min.min(until);
         self.until_max = self.until_max.max(until);
         Ok(())
+    }
+
+    /// Lines that are anybody's home.
+    pub(crate) fn home_lines(&self) -> u64 {
+        self.home_lines
     }
 
     /// Keys pushed so far.
@@ -159,7 +177,7 @@ impl GenerationWriter {
         let (header_bytes, header_checksum) = header.encode();
         self.write(header.footer_offset(), &footer(header_checksum, self.seeds))?;
         self.write(0, &header_bytes)?;
-        self.file.sync().map_err(failed("syncing", &self.temporary))?;
+        self.attempt("syncing", |file| file.sync())?;
         storage.rename(&self.temporary, &self.name).map_err(failed("renaming", &self.temporary))?;
         storage.sync_dir().map_err(failed("syncing the directory of", &self.name))?;
         Ok((header.sealed(header_checksum), filter))
@@ -189,8 +207,7 @@ impl GenerationWriter {
     fn flush(&mut self) -> Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
         self.lines_checksum.add(&buffer);
-        self.write(self.offset, &buffer)?;
-        self.offset += buffer.len() as u64;
+        self.append(&buffer)?;
         self.buffer = buffer;
         self.buffer.clear();
         Ok(())
@@ -205,8 +222,7 @@ impl GenerationWriter {
             buffer.clear();
             filter.write_into(first, blocks_at_once.min(filter.blocks() - first), &mut buffer);
             sum.add(&buffer);
-            self.write(self.offset, &buffer)?;
-            self.offset += buffer.len() as u64;
+            self.append(&buffer)?;
             self.buffer = buffer;
         }
         Ok(sum.finish())
@@ -233,11 +249,31 @@ impl GenerationWriter {
         }
     }
 
+    /// Writes what comes next in the file, and syncs now and then.
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write(self.offset, bytes)?;
+        self.offset += bytes.len() as u64;
+        if self.offset - self.offset_synced < GENERATION_SYNC_BYTES {
+            return Ok(());
+        }
+        self.offset_synced = self.offset;
+        self.attempt("syncing", |file| file.sync())
+    }
+
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.attempt("writing", |file| file.write_all_at(offset, bytes))
+    }
+
+    /// Does what must not be done after a failure, nor again (G6).
+    fn attempt(
+        &mut self,
+        operation: &'static str,
+        act: impl FnOnce(&(dyn StorageFile + 'static)) -> io::Result<()>,
+    ) -> Result<()> {
         if std::mem::replace(&mut self.is_broken, true) {
             return Err(Error::Poisoned { operation: "writing a generation" });
         }
-        self.file.write_all_at(offset, bytes).map_err(failed("writing", &self.temporary))?;
+        act(&*self.file).map_err(failed(operation, &self.temporary))?;
         self.is_broken = false;
         Ok(())
     }

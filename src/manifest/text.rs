@@ -19,13 +19,10 @@ const VERSION: u64 = 1;
 const FIRST: &str = "firstseen manifest ";
 const LAST: &str = "checksum ";
 
-/// Bytes in the last line: its word, sixteen digits and the line feed.
-/// How often a store is opened at most: each run has attempt numbers of its own.
-pub(super) const RUNS_MAX: u64 = 1 << 23;
-
 /// Numbers of files, and times, from which on others can be counted without an overflow (G8).
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
+/// Bytes in the last line: its word, sixteen digits and the line feed.
 const LAST_BYTES: usize = LAST.len() + 17;
 
 impl Manifest {
@@ -166,7 +163,7 @@ impl<'t> Lines<'t> {
             window: window_of(value("window")?)?,
             ttl_ms_max: bounded("ttl-ms-max")?,
             tick_ms: number("tick-ms")?,
-            run: number("run").filter(|run| *run <= RUNS_MAX)?,
+            run: bounded("run")?,
             time_ms: bounded("time-ms")?,
             attempt_floor: number("attempt-floor")?,
             log_floor: bounded("log-floor")?,

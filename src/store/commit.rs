@@ -65,7 +65,7 @@ impl Engine {
                     self.commit_at_once(*token, moment)
                         .map_err(|cause| Error::Partial { answered: index, cause: Box::new(cause) })?;
                 }
-                self.cursors.set(cursors);
+                self.cursors.set(cursors, 0);
                 Ok(tokens.len())
             }
         }
@@ -124,8 +124,8 @@ impl Engine {
 
     /// Steps 2 and 3, again for those whose segment of the log has become too old meanwhile.
     ///
-    /// Cursors are set last, so that no manifest names one before its facts are stated; should their frame be
-    /// too old by then, they are logged again.
+    /// Cursors are set last, so that no manifest names one before its facts are stated, in the order of the
+    /// log; should their frame be too old by then, those that nobody has set meanwhile are logged again.
     fn carry_through(
         &self,
         durable: &Durable,
@@ -133,24 +133,22 @@ impl Engine {
         cursors: &[(&str, u64)],
         moment: Moment,
     ) -> Result<()> {
-        if begun.is_empty() && cursors.is_empty() {
-            return Ok(());
-        }
-        loop {
+        let mut cursors = cursors.to_vec();
+        while !begun.is_empty() || !cursors.is_empty() {
             let segment = self.log_segment();
-            if let Err(error) = log_facts(durable, &begun, cursors) {
-                self.give_up(&begun);
-                return Err(error);
-            }
+            let position = match log_facts(durable, &begun, &cursors) {
+                Ok(position) => position,
+                Err(error) => {
+                    self.give_up(&begun);
+                    return Err(error);
+                }
+            };
             begun = self.end_commits(&begun, segment, moment)?;
             if !begun.is_empty() {
                 continue;
             }
-            self.cursors.set(cursors);
-            if cursors.is_empty() {
-                return Ok(());
-            }
-            if durable.is_closed() {
+            self.cursors.set(&cursors, position);
+            if !cursors.is_empty() && durable.is_closed() {
                 // The last manifest may have been written before.
                 return Err(Error::Closed);
             }
@@ -159,7 +157,9 @@ impl Engine {
             if self.views.load().log_from <= segment {
                 return Ok(());
             }
+            cursors = self.cursors.logged_last(&cursors, position);
         }
+        Ok(())
     }
 
     /// Step 1.
@@ -221,24 +221,25 @@ impl Engine {
     }
 }
 
-/// Step 2: one frame, or several where no cursor ties a very large batch together.
-fn log_facts(durable: &Durable, begun: &[Committing], cursors: &[(&str, u64)]) -> Result<()> {
-    let Some(log) = durable.log() else { return Ok(()) };
+/// Step 2: one frame, or several where no cursor ties a very large batch together; where in the log they end.
+fn log_facts(durable: &Durable, begun: &[Committing], cursors: &[(&str, u64)]) -> Result<u64> {
+    let Some(log) = durable.log() else { return Ok(0) };
     let records: Vec<(Fingerprint, u64)> = begun
         .iter()
         .map(|committing| (committing.token.fingerprint(), logged(State::Seen, committing.until)))
         .collect();
     let append = |records: &[_]| match log.append_cursors(records, cursors) {
-        Ok(_) => Ok(()),
+        Ok(position) => Ok(position),
         // Refused before anything was written.
         Err(error @ Error::CommitSize { .. }) => Err(error),
-        Err(error) => Err(durable.poison(error)),
+        Err(error) => Err(durable.poison_unlocked(error)),
     };
-    match append(&records) {
+    let position = match append(&records) {
         Err(Error::CommitSize { .. }) if cursors.is_empty() => {
-            records.chunks(COMMITS_PER_FRAME).try_for_each(append)?;
+            records.chunks(COMMITS_PER_FRAME).try_fold(0, |_, records| append(records))?
         }
         outcome => outcome?,
-    }
-    durable.acknowledge()
+    };
+    durable.acknowledge()?;
+    Ok(position)
 }

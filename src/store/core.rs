@@ -19,7 +19,7 @@ use super::growth;
 use super::ledger::Ledger;
 use super::sealed::Sealed;
 use super::succession::Views;
-use super::view::{Place, View};
+use super::view::{Older, Place, View};
 
 /// The part of a store that calls and maintenance work on.
 #[derive(Debug)]
@@ -57,6 +57,8 @@ pub(crate) struct Begin {
     /// The latest time that is known.
     pub(crate) high_water: Timestamp,
     pub(crate) active: Table,
+    /// Frozen ones: no key is in two of them, or in one and the active.
+    pub(crate) older: Vec<Table>,
     pub(crate) sealed: Vec<Sealed>,
     /// The log segment from which on the active table's facts are logged.
     pub(crate) log_from: u64,
@@ -129,6 +131,7 @@ impl Core {
             span,
             clock,
             active: growth::first_table(options, birth)?,
+            older: Vec::new(),
             sealed: Vec::new(),
             log_from: 0,
             attempts_before: 0,
@@ -148,7 +151,11 @@ impl Core {
             active: Arc::new(begin.active),
             rotate_at: growth::rotate_at(&span, span.tick_at(begin.high_water)),
             closing: None,
-            older: Vec::new(),
+            older: begin
+                .older
+                .into_iter()
+                .map(|table| Older::frozen(Arc::new(table), 1, begin.log_from))
+                .collect(),
             sealed: begin.sealed,
             log_from: begin.log_from,
         };

@@ -6,29 +6,52 @@ use crate::error::{Error, Result};
 use crate::limits::{CURSOR_NAME_BYTES_MAX, CURSORS_MAX};
 use crate::sync::Mutex;
 
-/// The latest value of each name.
+/// The latest value of each name, in the order of the log: that is the order in which they are read back.
 #[derive(Debug, Default)]
-pub(crate) struct Cursors(Mutex<BTreeMap<String, u64>>);
+pub(crate) struct Cursors(Mutex<BTreeMap<String, Cursor>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    value: u64,
+    /// Where this run has logged it; zero when it did not.
+    position: u64,
+}
 
 impl Cursors {
     pub(crate) fn new(cursors: BTreeMap<String, u64>) -> Cursors {
-        Cursors(Mutex::new(cursors))
+        let named = cursors.into_iter().map(|(name, value)| (name, Cursor { value, position: 0 }));
+        Cursors(Mutex::new(named.collect()))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<u64> {
-        self.0.lock().get(name).copied()
+        self.0.lock().get(name).map(|cursor| cursor.value)
     }
 
-    /// Sets several at once.
-    pub(crate) fn set(&self, cursors: &[(&str, u64)]) {
-        if !cursors.is_empty() {
-            self.0.lock().extend(cursors.iter().map(|(name, value)| ((*name).to_owned(), *value)));
+    /// Sets several at once that were logged at `position`, but those that somebody has logged further on;
+    /// without a log all of them.
+    pub(crate) fn set(&self, cursors: &[(&str, u64)], position: u64) {
+        if cursors.is_empty() {
+            return;
         }
+        let mut held = self.0.lock();
+        for (name, value) in cursors {
+            let is_later = held.get(*name).is_none_or(|cursor| cursor.position <= position);
+            if is_later {
+                held.insert((*name).to_owned(), Cursor { value: *value, position });
+            }
+        }
+    }
+
+    /// Those that nobody has logged further on than at `position`.
+    pub(crate) fn logged_last<'c>(&self, cursors: &[(&'c str, u64)], position: u64) -> Vec<(&'c str, u64)> {
+        let held = self.0.lock();
+        let is_last = |name: &str| held.get(name).is_some_and(|cursor| cursor.position == position);
+        cursors.iter().copied().filter(|(name, _)| is_last(name)).collect()
     }
 
     /// All of them, for the manifest.
     pub(crate) fn all(&self) -> BTreeMap<String, u64> {
-        self.0.lock().clone()
+        self.0.lock().iter().map(|(name, cursor)| (name.clone(), cursor.value)).collect()
     }
 
     /// Refuses names and numbers of names that no store keeps.

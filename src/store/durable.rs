@@ -3,22 +3,29 @@
 //! The first write, sync, rename or removal that fails poisons the store (G6): it is told to the observer,
 //! kept, and answered to every later call that would write. Only opening the store anew, which reads what
 //! is really on the disk, gets it going again.
+//!
+//! # Synchronising pairs
+//!
+//! - P15 Closing: `closed` is set under the lock of the structure, under which every view is published; so
+//!   whoever loads a view that was published after that (P3) finds it set. Without the lock a fact could be
+//!   stated in a table that closing does not wait for, and be gone.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
-use crate::event::{Event, Observer};
+use crate::event::{Event, Observer, Outbox};
 use crate::generation::Access;
 use crate::manifest::{Manifest, read_secret, write_secret};
 use crate::options::Durability;
 use crate::storage::names::{LOCK, Name, generation_name};
 use crate::storage::{ForkGuard, Storage, copy_file, failed};
-use crate::sync::{Arc, Counter, Mutex, OnceLock};
+use crate::sync::{Arc, AtomicU32, Counter, Mutex, MutexGuard, OnceLock, Ordering};
 use crate::wal::{self, Log};
 
 use super::cursors::Cursors;
+use super::pace::{Synced, WritingCallers};
 
 /// The state on disk of an open store.
 #[derive(Debug)]
@@ -26,13 +33,17 @@ pub(crate) struct Durable {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) durability: Durability,
     pub(crate) access: Access,
-    pub(crate) observer: Observer,
+    /// Who is told of what happens, when no lock is held any more.
+    pub(crate) events: Outbox,
+    /// What was synced in the background, and when.
+    pub(crate) synced: Mutex<Synced>,
+    writing_callers: Option<WritingCallers>,
     log: Option<Log>,
     manifest: Mutex<Manifest>,
     generation_next: Counter,
     guard: ForkGuard,
     fault: OnceLock<Error>,
-    closed: Counter,
+    closed: AtomicU32,
     /// Whether the directory was given up, also by a store that was poisoned before.
     given_up: Counter,
     /// Taken when the store is closed.
@@ -52,6 +63,7 @@ pub(crate) struct Opened {
     pub(crate) durability: Durability,
     pub(crate) access: Access,
     pub(crate) observer: Observer,
+    pub(crate) writing_callers: Option<WritingCallers>,
 }
 
 impl Durable {
@@ -60,13 +72,15 @@ impl Durable {
             storage: opened.storage,
             durability: opened.durability,
             access: opened.access,
-            observer: opened.observer,
+            events: Outbox::new(opened.observer),
+            synced: Mutex::new(Synced::default()),
+            writing_callers: opened.writing_callers,
             log: opened.log,
             generation_next: Counter::starting_at(opened.manifest.generation_next),
             manifest: Mutex::new(opened.manifest),
             guard: ForkGuard::new(),
             fault: OnceLock::new(),
-            closed: Counter::default(),
+            closed: AtomicU32::new(0),
             given_up: Counter::default(),
             lock: Mutex::new(Some(opened.lock)),
             log_next: opened.log_next,
@@ -81,15 +95,18 @@ impl Durable {
 
     /// Whether new facts are refused because the store is being closed.
     ///
-    /// Whoever loads a view that was published after [`Durable::refuse_facts`] is told so (P3).
+    /// Whoever asks under a view that was published after [`Durable::refuse_facts`] is told so.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.get() != 0
+        // Relaxed: the view that the caller has loaded brings it (P15), or the lock of the cursors that were
+        // set before; who asks without either is only told early.
+        self.closed.load(Ordering::Relaxed) != 0
     }
 
     /// Refuses new facts from now on; true for the first who does so.
-    pub(crate) fn refuse_facts(&self) -> bool {
-        self.closed.add(1) == 1
+    pub(crate) fn refuse_facts<S>(&self, _structure: &MutexGuard<'_, S>) -> bool {
+        // Relaxed: published with the next view, under the lock that is held here (P15).
+        self.closed.swap(1, Ordering::Relaxed) == 0
     }
 
     /// Whether this is a child that was forked after the store was opened: it must leave the files alone.
@@ -119,20 +136,23 @@ impl Durable {
         let position = log.position();
         let outcome = match self.durability {
             Durability::None => Ok(()),
+            Durability::Deferred(_) if self.writing_callers.as_ref().is_some_and(WritingCallers::is_due) => {
+                log.write_until(position)
+            }
             Durability::Deferred(_) => log.fault().map_or(Ok(()), Err),
             Durability::Buffered => log.write_until(position),
             Durability::Sync => log.sync_until(position),
         };
-        outcome.map_err(|error| self.poison(error))
+        outcome.map_err(|error| self.poison_unlocked(error))
     }
 
-    /// Writes out what waits in the log's queue.
+    /// Writes out what waits in the log's queue; no lock may be held.
     pub(crate) fn drain_log(&self) -> Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
         if let Some(fault) = log.fault() {
-            return Err(self.poison(poisoned_by(&fault)));
+            return Err(self.poison_unlocked(poisoned_by(&fault)));
         }
-        log.write_until(log.position()).map_err(|error| self.poison(error))
+        log.write_until(log.position()).map_err(|error| self.poison_unlocked(error))
     }
 
     /// Syncs what was reserved in the log so far.
@@ -141,7 +161,14 @@ impl Durable {
         log.sync_until(log.position()).map_err(|error| self.poison(error))
     }
 
-    /// Keeps the first failure, tells the observer of it, and returns what the caller is to be told.
+    /// The same, and says so in the log: damage to what was synced is not taken for a torn tail then.
+    pub(crate) fn sync_and_mark_log(&self) -> Result<()> {
+        self.sync_log()?;
+        let Some(log) = &self.log else { return Ok(()) };
+        log.mark().map(drop).map_err(|error| self.poison(error))
+    }
+
+    /// Keeps the first failure, notes it for the observer, and returns what the caller is to be told.
     #[cold]
     pub(crate) fn poison(&self, cause: Error) -> Error {
         if self.is_given_up() {
@@ -149,9 +176,22 @@ impl Durable {
             return Error::Closed;
         }
         if self.fault.set(cause.clone()).is_ok() && !matches!(cause, Error::Poisoned { .. }) {
-            self.observer.tell(&Event::Poisoned { cause: cause.clone() });
+            self.events.note(Event::Poisoned { cause: cause.clone() });
         }
         cause
+    }
+
+    /// The same for a caller that holds no lock: the observer is told at once.
+    #[cold]
+    pub(crate) fn poison_unlocked(&self, cause: Error) -> Error {
+        let told = self.poison(cause);
+        self.deliver_events();
+        told
+    }
+
+    /// Tells the observer of what has happened. No lock may be held: it may use the store.
+    pub(crate) fn deliver_events(&self) {
+        self.events.deliver();
     }
 
     /// Whether the directory is, or may be, somebody else's: the store was closed.

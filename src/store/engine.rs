@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::limits::FROZEN_ROTATE_MAX;
 use crate::options::{Maintenance, Options};
 use crate::storage::Storage;
-use crate::sync::{Arc, Counter, Mutex, MutexGuard, Worker, pause};
+use crate::sync::{Arc, Counter, Mutex, MutexGuard, OnceLock, Worker, pause};
 use crate::window::Moment;
 
 use super::core::{Core, Recorded};
@@ -26,6 +26,8 @@ pub(crate) struct Engine {
     core: Core,
     structure: Mutex<Structure>,
     maintenance: Maintenance,
+    /// The threads that write and sync the log.
+    pacers: OnceLock<Vec<Worker>>,
     /// Raised when nobody holds the store any more.
     ending: Counter,
 }
@@ -65,23 +67,25 @@ impl Deref for Engine {
 impl Engine {
     /// Creates a store in memory, and its maintenance thread if it is to have one.
     pub(crate) fn new(options: &Options) -> Result<Arc<Engine>> {
-        Engine::start(Core::new(options)?, options.maintenance)
+        Engine::start(Core::new(options)?, options)
     }
 
     /// Opens a store in a directory.
     pub(crate) fn open(storage: Arc<dyn Storage>, options: &Options) -> Result<Arc<Engine>> {
-        Engine::start(Core::open(storage, options)?, options.maintenance)
+        Engine::start(Core::open(storage, options)?, options)
     }
 
-    fn start(core: Core, maintenance: Maintenance) -> Result<Arc<Engine>> {
+    fn start(core: Core, options: &Options) -> Result<Arc<Engine>> {
         let engine = Arc::new(Engine {
             core,
             structure: Mutex::new(Structure::default()),
-            maintenance,
+            maintenance: options.maintenance,
+            pacers: OnceLock::new(),
             ending: Counter::default(),
         });
-        if maintenance == Maintenance::Thread {
+        if options.maintenance == Maintenance::Thread {
             engine.spawn_worker()?;
+            let _ = engine.pacers.set(engine.spawn_pacers(options)?);
         }
         Ok(engine)
     }
@@ -91,12 +95,27 @@ impl Engine {
         if self.durable.as_ref().is_some_and(Durable::is_forked) {
             return Err(Error::Forked);
         }
-        self.structure.lock().step(&self.core)
+        let outcome = self.structure.lock().step(&self.core);
+        self.deliver_events();
+        outcome
     }
 
-    /// Who does the background work.
-    pub(crate) fn maintenance(&self) -> Maintenance {
-        self.maintenance
+    /// Tells the observer of what has happened; no lock may be held.
+    pub(crate) fn deliver_events(&self) {
+        if let Some(durable) = &self.durable {
+            durable.deliver_events();
+        }
+    }
+
+    /// Whether nobody holds the store any more.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.get() != 0
+    }
+
+    /// The maintenance thread, unless whoever waits for it would wait for himself or for ever: then he does
+    /// its work.
+    pub(crate) fn other_worker(&self) -> Option<&Worker> {
+        self.worker.get().filter(|worker| !worker.is_current() && !worker.is_finished())
     }
 
     /// Keeps the structure of the store as it is.
@@ -175,16 +194,27 @@ impl Engine {
                 self.counters.stalls.add(1);
             }
             self.want_rotation(view_number);
-            match (self.maintenance, self.worker.get()) {
-                (Maintenance::Thread, Some(worker)) if worker.is_finished() => {
-                    return Err(Error::Poisoned { operation: "maintenance" });
-                }
-                (Maintenance::Thread, _) => {}
-                (Maintenance::Manual, _) => self.structure.lock().rotate_if_due(&self.core)?,
-            }
+            self.wait_for_room()?;
             pause(round);
         }
         Ok(())
+    }
+
+    /// What somebody who waits for room does meanwhile.
+    fn wait_for_room(&self) -> Result<()> {
+        if self.maintenance == Maintenance::Thread {
+            match self.worker.get() {
+                Some(worker) if worker.is_finished() => {
+                    return Err(Error::Poisoned { operation: "maintenance" });
+                }
+                // An observer that uses the store.
+                Some(worker) if worker.is_current() => {}
+                _ => return Ok(()),
+            }
+        }
+        let outcome = self.structure.lock().rotate_if_due(&self.core);
+        self.deliver_events();
+        outcome
     }
 
     /// Starts the maintenance thread. It ends when the store is gone.
@@ -195,7 +225,7 @@ impl Engine {
         let idle = if self.durable.is_some() { longest.min(self.pace_interval) } else { longest };
         let worker = Worker::spawn("firstseen-maintenance", move || {
             let engine = weak.upgrade()?;
-            if engine.ending.get() != 0 {
+            if engine.is_ending() {
                 return None;
             }
             match engine.maintain() {
@@ -217,18 +247,19 @@ impl Engine {
 
 /// The end, once nobody holds the store any more.
 impl Engine {
-    /// Ends the maintenance thread; where files are at stake also waits for it, at most `wait_max`.
+    /// Ends the threads of the store; where files are at stake also waits for them, at most `wait_max`.
     pub(crate) fn finish(&self, wait_max: Duration, pause: impl Fn(u32)) {
         self.ending.set(1);
-        let Some(worker) = self.worker.get() else { return };
-        worker.wake();
+        let workers = || self.worker.get().into_iter().chain(self.pacers.get().into_iter().flatten());
+        workers().for_each(Worker::wake);
         // In a forked child there is no such thread.
-        if self.durable.as_ref().is_none_or(Durable::is_forked) || worker.is_current() {
+        if self.durable.as_ref().is_none_or(Durable::is_forked) {
             return;
         }
         let begun = self.pace.now();
         for round in 0.. {
-            if worker.is_finished() || self.pace.now().saturating_since(begun) > wait_max {
+            let is_left = workers().any(|worker| !worker.is_current() && !worker.is_finished());
+            if !is_left || self.pace.now().saturating_since(begun) > wait_max {
                 return;
             }
             pause(round);

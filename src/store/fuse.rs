@@ -19,8 +19,10 @@
 //! at most `k` generations kept and `n` tables sealed a key is then written about `k n^(1/k) / 2` times at
 //! most in all: 4 to 5 times at 10^8 keys. [`Stats::compacted_bytes`](crate::Stats::compacted_bytes) counts.
 
+use crate::bloom::Mask;
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::fingerprint::Fingerprint;
 use crate::generation::{Generation, GenerationWriter, SealedFact, Spec};
 use crate::limits::{GENERATIONS_MAX, GENERATIONS_MAX_WINDOWED, IDS_PER_STEP, LINES_PER_STEP};
 use crate::stamp::{State, VERSION_MAX};
@@ -41,11 +43,11 @@ pub(crate) struct Fusion {
     writer: GenerationWriter,
     /// The present, in ticks, when it began: what is over by then is left out.
     now: u64,
-    /// Whether no generation older than these is left to be hidden by a forgotten fact, in a store that never
-    /// forgets by itself. Elsewhere a forgotten fact says how long its ID stays seen when it comes again. The
-    /// log must not tell of them any more either: read back, a forgotten fact would hide what was seen anew
-    /// with a version that began from the first again.
-    is_oldest: bool,
+    /// The generations older than these, in a store that never forgets by itself: a forgotten fact may go
+    /// when none of them has anything that it hides. Elsewhere it says how long its ID stays seen when it
+    /// comes again. The log must not tell of them any more either: read back, a forgotten fact would hide
+    /// what was seen anew with a version that began from the first again. `None` where forgotten facts stay.
+    behind: Option<Vec<Arc<Generation>>>,
 }
 
 impl Fusion {
@@ -73,9 +75,9 @@ impl Fusion {
             older: Run::new(older),
             writer: durable.write(|storage| GenerationWriter::create(storage, spec))?,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
-            is_oldest: core.span.is_forever()
-                && index + 2 == view.sealed.len()
-                && pair.iter().all(|sealed| sealed.log_last() < durable.log_floor()),
+            behind: (core.span.is_forever()
+                && pair.iter().all(|sealed| sealed.log_last() < durable.log_floor()))
+            .then(|| view.sealed[index + 2..].iter().map(|sealed| Arc::clone(sealed.generation())).collect()),
         }))
     }
 
@@ -115,8 +117,7 @@ impl Fusion {
     }
 
     fn copy(&mut self, durable: &Durable, fact: SealedFact) -> Result<()> {
-        let is_hiding_nothing = fact.state == State::Forgotten && self.is_oldest;
-        if fact.until <= self.now || is_hiding_nothing {
+        if fact.until <= self.now || fact.state == State::Forgotten && self.is_hiding_nothing(fact.key) {
             return Ok(());
         }
         match self.writer.push(fact.key, fact.state, fact.until) {
@@ -124,6 +125,14 @@ impl Fusion {
             Err(error @ (Error::Uneven { .. } | Error::RevisionsUsedUp)) => Err(error),
             outcome => outcome.map_err(|error| durable.poison(error)),
         }
+    }
+
+    /// Whether no older generation has a key, for certain.
+    fn is_hiding_nothing(&self, key: Fingerprint) -> bool {
+        let mask = Mask::of(key);
+        self.behind
+            .as_ref()
+            .is_some_and(|behind| behind.iter().all(|older| !older.may_contain_masked(key, mask)))
     }
 
     /// Puts the result in the place of its sources.
@@ -175,7 +184,7 @@ fn replace(
     });
     if let Some(named) = named {
         let (file, ids, bytes) = (generation_name(named.id), named.ids, named.bytes);
-        durable.observer.tell(&Event::GenerationsFused { file, ids, bytes });
+        durable.events.note(Event::GenerationsFused { file, ids, bytes });
     }
     sources.iter().try_for_each(|id| durable.remove(&generation_name(*id)))
 }

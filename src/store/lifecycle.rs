@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
-use crate::options::{Durability, Maintenance};
+use crate::options::Durability;
 use crate::storage::Storage;
 use crate::sync::{Arc, pause};
 use crate::table::Table;
@@ -20,12 +20,19 @@ impl Engine {
             None => Ok(()),
             Some(durable) if durable.durability == Durability::None => {
                 let cursors = self.cursors.all();
-                self.seal_all(durable)?;
-                durable.replace_manifest(self.now(), &self.cursors, |manifest| {
-                    manifest.cursors = named(cursors);
-                })
+                let named_them = self.seal_all(durable, &self.unsealed()).and_then(|()| {
+                    durable.replace_manifest(self.now(), &self.cursors, |manifest| {
+                        manifest.cursors = named(cursors);
+                    })
+                });
+                durable.deliver_events();
+                named_them
             }
-            Some(durable) => durable.sync_log(),
+            Some(durable) => {
+                let synced = durable.sync_log();
+                durable.deliver_events();
+                synced
+            }
         }
     }
 
@@ -35,24 +42,43 @@ impl Engine {
         if durable.is_forked() {
             return Err(Error::Forked);
         }
-        if !durable.refuse_facts() {
-            return Err(Error::Closed);
-        }
+        let tables = {
+            let structure = self.lock_structure();
+            if !durable.refuse_facts(&structure) {
+                return Err(Error::Closed);
+            }
+            // No fact is stated in a later one (P15).
+            self.unsealed()
+        };
         // Taken before their facts are sealed: a cursor is never ahead of its batch.
         let cursors = self.cursors.all();
-        let outcome = self.seal_all(durable).and_then(|()| self.end_log(durable, cursors));
-        // A step of maintenance that is under way ends first; later ones find nothing to do.
-        let _structure = self.lock_structure();
-        durable.give_up_lock();
+        let sealed = self.seal_all(durable, &tables);
+        let outcome = {
+            // What is under way in the background ends first; later steps find nothing to do.
+            let _structure = self.lock_structure();
+            let _synced = durable.synced.lock();
+            let outcome = sealed.and_then(|()| self.end_log(durable, cursors));
+            durable.give_up_lock();
+            outcome
+        };
+        durable.deliver_events();
         outcome
+    }
+
+    /// The tables that are in no file.
+    fn unsealed(&self) -> Vec<Arc<Table>> {
+        self.views.load().unsealed().cloned().collect()
     }
 
     /// Says in the manifest that the log is not needed any more, and removes it.
     fn end_log(&self, durable: &Durable, cursors: BTreeMap<String, u64>) -> Result<()> {
         let log_end = durable.log_end()?;
+        // Whoever was granted a lease has stated it in a table that is sealed by now.
+        let attempt_floor = self.leases.attempts().saturating_add(1);
         durable.replace_manifest(self.now(), &self.cursors, |manifest| {
             manifest.cursors = named(cursors);
             manifest.log_floor = log_end;
+            manifest.attempt_floor = attempt_floor;
             manifest.was_closed = true;
         })?;
         // What can't be removed is removed by the next opening.
@@ -68,7 +94,7 @@ impl Engine {
             return Err(Error::Option { name: "snapshot", reason });
         };
         let cursors = self.cursors.all();
-        self.seal_all(durable)?;
+        self.seal_all(durable, &self.unsealed())?;
         // While the structure is locked no file is sealed or removed.
         let _structure = self.lock_structure();
         durable.copy_sealed(target, cursors)
@@ -82,17 +108,15 @@ impl Engine {
             && !durable.is_forked()
         {
             // The failure is kept and told by `poison`; there is nobody left to return it to.
-            let _ = durable.sync_log();
+            let _ = durable.sync_and_mark_log();
+            durable.deliver_events();
         }
     }
 
-    /// Rotates the active table away and waits until it, and all older ones, are in files.
+    /// Waits until all of some tables are in files; if the active one is among them it is rotated away.
     ///
     /// Each of them counts: one in which everything is over goes at once, while an older one still waits.
-    fn seal_all(&self, durable: &Durable) -> Result<()> {
-        let view = self.views.load();
-        let tables: Vec<Arc<Table>> = view.unsealed().cloned().collect();
-        drop(view);
+    fn seal_all(&self, durable: &Durable, tables: &[Arc<Table>]) -> Result<()> {
         for round in 0.. {
             if let Some(fault) = durable.fault() {
                 return Err(fault.clone());
@@ -110,12 +134,12 @@ impl Engine {
                 self.want_rotation(view.number);
             }
             drop(view);
-            match (self.maintenance(), self.worker.get()) {
-                (Maintenance::Thread, Some(worker)) if !worker.is_finished() => {
+            match self.other_worker() {
+                Some(worker) => {
                     worker.wake();
                     pause(round);
                 }
-                _ => {
+                None => {
                     if self.maintain()? != super::maintain::Progress::Worked {
                         pause(round);
                     }

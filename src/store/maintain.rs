@@ -102,6 +102,7 @@ impl Structure {
     /// then the filters and merges that nobody has stepped.
     pub(crate) fn rotate_if_due(&mut self, core: &Core) -> Result<()> {
         self.succession.reap();
+        Upkeep::trim_log(core)?;
         if self.freeze(core) || self.expire(core) || self.carry(core) {
             return Ok(());
         }

@@ -18,8 +18,8 @@ use crate::event::Event;
 use crate::fingerprint::{Hasher, Secret};
 use crate::generation::{Access, Generation};
 use crate::limits::{
-    CLOCK_JUMP_MS, FROZEN_ROTATE_MAX, LOGGED_IDS_MAX, RECORD_BYTES, SEGMENT_BYTES_DEFAULT,
-    SEGMENT_BYTES_FIRST, SEGMENTS_UNSEALED_MAX,
+    ATTEMPTS_AHEAD, CLOCK_JUMP_MS, FROZEN_LIMIT, LOGGED_IDS_MAX, RECORD_BYTES, REFILL_TABLES_MAX,
+    SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_FIRST, SEGMENTS_UNSEALED_MAX,
 };
 use crate::manifest::{Manifest, NUMBER_MAX, read_secret, write_secret};
 use crate::options::{Durability, FileAccess, Options, Window};
@@ -32,11 +32,9 @@ use crate::window::{Span, TIME_MS_MAX};
 use super::core::{Begin, Core};
 use super::cursors::Cursors;
 use super::durable::{Durable, Opened, named};
+use super::pace::WritingCallers;
 use super::replay::{Replay, Replayed};
 use super::sealed::Sealed;
-
-/// Attempt numbers of one run of a store start here times its run number, so no number is used twice.
-const ATTEMPTS_PER_RUN: u64 = 1 << 40;
 
 impl Core {
     /// The shared part of a store in a directory, which is created if it is not there.
@@ -71,37 +69,44 @@ fn open_named(
 ) -> Result<Core> {
     let window = options.window.unwrap_or(manifest.window);
     let span = Span::with_tick(window, ttl_max(&manifest, options), manifest.tick_ms)
-        .ok_or_else(|| mismatch("window", manifest.window, window))?;
+        .ok_or_else(|| mismatched_window(manifest.window, window))?;
     let sealed = open_generations(&*storage, &manifest, options)?;
     let replayed =
         Replay { storage: &*storage, manifest: &manifest, span: &span, options, sealed: &sealed }.run()?;
     let clock = clock_from(&manifest, &replayed, options);
+    let attempts_before = advance_attempts(&mut manifest)?;
     advance(&*storage, &mut manifest, &replayed, clock.now())?;
     manifest.window = window;
     manifest.ttl_ms_max = span.ttl_ms_max();
     let log = begin_run(&storage, &mut manifest, &replayed, options)?;
     let records = replayed.records;
-    let segments_read = replayed.next_segment.saturating_sub(manifest.log_floor);
+    let mut frozen = replayed.tables;
+    let active = frozen.pop().ok_or(Error::Uneven { tables: 0 })?;
+    let writing_callers = WritingCallers::new(options, &clock);
+    let log_next = replayed.next_segment;
+    let segments_read = log_next.saturating_sub(manifest.log_floor);
     let core = Core::begin(
         Begin {
             hasher,
             span,
             high_water: clock.now().max(Timestamp::from_millis(manifest.time_ms)),
             clock,
-            active: replayed.table,
+            active,
+            older: frozen,
             sealed,
             log_from: manifest.log_floor,
-            attempts_before: manifest.run.saturating_mul(ATTEMPTS_PER_RUN),
+            attempts_before,
             cursors: Cursors::new(replayed.cursors),
             durable: Some(Durable::new(Opened {
                 storage,
                 lock,
                 manifest,
                 log,
-                log_next: replayed.next_segment,
+                log_next,
                 durability: options.durability,
                 access: access(options.access),
                 observer: options.observer.clone(),
+                writing_callers,
             })?),
         },
         options,
@@ -121,7 +126,7 @@ fn begin_run(
     replayed: &Replayed,
     options: &Options,
 ) -> Result<Option<Log>> {
-    if replayed.table.facts() == 0 {
+    if replayed.tables.iter().all(|table| table.facts() == 0) {
         // Nothing is in the log alone: it begins anew. A store that is killed again and again keeps no more
         // of it than one that is closed.
         manifest.begin_log_at(replayed.next_segment, &replayed.cursors);
@@ -203,7 +208,7 @@ pub(super) fn compare(manifest: &Manifest, hasher: &Hasher, options: &Options) -
     let kind = std::mem::discriminant::<Window>;
     match options.window {
         Some(window) if kind(&window) != kind(&manifest.window) => {
-            Err(mismatch("window", manifest.window, window))
+            Err(mismatched_window(manifest.window, window))
         }
         _ => Ok(()),
     }
@@ -211,6 +216,10 @@ pub(super) fn compare(manifest: &Manifest, hasher: &Hasher, options: &Options) -
 
 pub(super) fn mismatch(name: &'static str, stored: impl fmt::Debug, given: impl fmt::Debug) -> Error {
     Error::Mismatch { name, stored: format!("{stored:?}"), given: format!("{given:?}") }
+}
+
+fn mismatched_window(stored: Window, given: Window) -> Error {
+    Error::Mismatch { name: "window", stored: stored.to_string(), given: given.to_string() }
 }
 
 #[cold]
@@ -243,7 +252,7 @@ fn open_generations(storage: &dyn Storage, manifest: &Manifest, options: &Option
     });
     let log_last = segments.max().unwrap_or(0);
     let open = |named| Generation::open(storage, named, manifest.store_id, access(options.access));
-    if manifest.generations.len() > FROZEN_ROTATE_MAX {
+    if manifest.generations.len() > FROZEN_LIMIT - REFILL_TABLES_MAX - 2 {
         return Err(Error::Uneven { tables: manifest.generations.len() });
     }
     let mut sealed = Vec::with_capacity(manifest.generations.len());
@@ -268,6 +277,20 @@ fn clock_from(manifest: &Manifest, replayed: &Replayed, options: &Options) -> Cl
         options.observer.tell(&Event::ClockAhead { ahead_ms: wall_ms - high_water_ms });
     }
     options.clock.clone().unwrap_or_else(|| Clock::system_from(Timestamp::from_millis(high_water_ms)))
+}
+
+/// Puts attempt numbers aside for this run, so that none is used twice (G3); which is the last before them.
+fn advance_attempts(manifest: &mut Manifest) -> Result<u64> {
+    let used_up = || Error::System {
+        operation: "numbering leases",
+        message: "the store has used all attempt numbers that there are".to_owned(),
+    };
+    // Runs before the first that has noted it had so many each.
+    let unnoted = || manifest.run.checked_add(1)?.checked_mul(ATTEMPTS_AHEAD);
+    let before = if manifest.attempt_floor > 0 { Some(manifest.attempt_floor) } else { unnoted() };
+    let before = before.filter(|before| *before < u64::MAX / 2).ok_or_else(used_up)?;
+    manifest.attempt_floor = before + ATTEMPTS_AHEAD;
+    Ok(before)
 }
 
 /// The manifest of this run.
@@ -351,4 +374,66 @@ fn remove_unnamed(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
 /// As [`Store::open`](crate::Store::open).
 pub(crate) fn needs_recovery(storage: &dyn Storage) -> Result<bool> {
     Ok(Manifest::read(storage)?.is_some_and(|manifest| !manifest.was_closed))
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+    use crate::options::Maintenance;
+    use crate::storage::sim::SimDisk;
+    use crate::store::{Claim, Store};
+
+    const LEASE: Duration = Duration::from_secs(60);
+
+    fn open(disk: &SimDisk) -> Result<Store> {
+        Store::open_on(Arc::new(disk.clone()), Options::new().maintenance(Maintenance::Manual))
+    }
+
+    /// The number of the next attempt.
+    fn attempt(store: &Store, id: &str) -> u64 {
+        match store.claim(id, LEASE).unwrap() {
+            Claim::Leased(lease) => lease.token().attempt(),
+            claim => panic!("{claim:?}"),
+        }
+    }
+
+    /// Each run had 2^40 attempt numbers, its own number times that. After 2^23 runs the manifest was written
+    /// with a run number that was refused when it was read: the store was never opened again.
+    #[test]
+    fn store_that_was_opened_more_often_than_once_was_possible_opens_again() {
+        let disk = SimDisk::new(0);
+        open(&disk).unwrap().close().unwrap();
+        let mut manifest = Manifest::read(&disk).unwrap().unwrap();
+        manifest.run = 1 << 40;
+        manifest.write(&disk).unwrap();
+        let mut last = 0;
+        for round in 0..6 {
+            let store = open(&disk).unwrap();
+            for id in ["a", "b"] {
+                let next = attempt(&store, id);
+                assert!(next > last && next < 10 * ATTEMPTS_AHEAD, "{next} after {last}");
+                last = next;
+            }
+            if round % 2 == 0 { store.close().unwrap() } else { drop(store) }
+        }
+    }
+
+    /// A store of before that was noted goes on behind all that its runs may have used.
+    #[test]
+    fn attempts_of_a_store_that_noted_none_begin_behind_its_runs() {
+        let disk = SimDisk::new(0);
+        open(&disk).unwrap().close().unwrap();
+        for (run, floor, is_opened) in
+            [(7, 0, true), (1 << 23, 0, false), (7, u64::MAX, false), (1 << 50, 0, false)]
+        {
+            let mut manifest = Manifest::read(&disk).unwrap().unwrap();
+            (manifest.run, manifest.attempt_floor) = (run, floor);
+            manifest.write(&disk).unwrap();
+            match open(&disk) {
+                Ok(store) => assert!(is_opened && attempt(&store, "a") > (run + 1) * ATTEMPTS_AHEAD),
+                Err(error) => assert!(!is_opened && matches!(error, Error::System { .. }), "{error}"),
+            }
+        }
+    }
 }

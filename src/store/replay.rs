@@ -1,29 +1,30 @@
 //! Reading the log back into a table.
 //!
-//! The log is a set of facts: each key's largest wins, whatever the order. It is read twice, first to count
-//! (so that the table is made once, as large as needed, and nothing is taken in from a log that turns out to
-//! be damaged), then to fill. Facts that are over are left out: whatever they hide in a sealed generation was
-//! over before them.
+//! The log is a set of facts: each key's largest wins, whatever the order. It is read once; what was taken
+//! in is thrown away when the log turns out to be damaged. Facts that are over are left out: whatever they
+//! hide in a sealed generation was over before them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::bloom::Mask;
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::limits::{LOAD_EXPECTED_PERCENT, LOGGED_IDS_MAX};
+use crate::limits::{LOAD_EXPECTED_PERCENT, LOGGED_IDS_MAX, RECORD_BYTES, REFILL_IDS_FIRST};
 use crate::manifest::Manifest;
 use crate::options::Options;
-use crate::stamp::{State, VERSION_MAX};
+use crate::stamp::State;
 use crate::storage::names::{Name, segment_name};
 use crate::storage::{Storage, failed};
-use crate::table::{Table, lines_for, reserve};
+use crate::table::{Table, lines_for};
 use crate::wal::{self, Cut, Extent, Record, Recovered};
 use crate::window::Span;
 
 use super::fact::{Fact, Retry};
 use super::growth;
 use super::ledger::logged;
+use super::refill::{Reach, Refill};
 use super::sealed::Sealed;
 
 /// How many records ahead a line is asked for.
@@ -44,7 +45,8 @@ pub(super) struct Replay<'r> {
 /// What was read.
 #[derive(Debug)]
 pub(super) struct Replayed {
-    pub(super) table: Table,
+    /// At least one; the last is to be the active one.
+    pub(super) tables: Vec<Table>,
     pub(super) records: u64,
     /// The latest time that the log knows.
     pub(super) time_ms: u64,
@@ -54,36 +56,54 @@ pub(super) struct Replayed {
     pub(super) next_seq: u64,
 }
 
-/// What the first reading has found.
-#[derive(Debug, Default)]
-struct Survey {
-    records: u64,
-    until_max: u64,
+/// What was read so far.
+struct Reading<'r> {
+    replay: &'r Replay<'r>,
+    reach: Reach,
+    /// Whether the observer was told.
+    has_begun: bool,
+    /// The latest time that is known, and as a tick.
     time_ms: u64,
+    now: u64,
     cursors: BTreeMap<String, u64>,
+    refill: Option<Refill>,
+    /// What ended it.
+    failure: Option<Error>,
 }
 
 impl Replay<'_> {
     pub(super) fn run(&self) -> Result<Replayed> {
-        let mut survey = Survey { cursors: self.manifest_cursors(), ..Survey::default() };
-        let recovered = self.survey(&mut survey)?;
         let clock = self.options.clock.clone().unwrap_or_else(Clock::system);
-        let time_ms = self.manifest.time_ms.max(survey.time_ms);
-        let now = self.tick_at(clock.now().as_millis().max(time_ms));
-        let table = self.table_for(&survey, now)?;
+        let now = self.tick_at(clock.now().as_millis().max(self.manifest.time_ms));
+        let reading = RefCell::new(Reading {
+            replay: self,
+            reach: Reach::default(),
+            has_begun: false,
+            time_ms: self.manifest.time_ms,
+            now,
+            cursors: self.manifest_cursors(),
+            refill: None,
+            failure: None,
+        });
+        let recovered = self.read(&reading)?;
+        let Reading { time_ms, now, cursors, refill, failure, .. } = reading.into_inner();
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
         if recovered.records > 0 {
-            let ids = self.fill(&table, now)?;
-            let records = recovered.records;
+            let (records, ids) = (recovered.records, refill.as_ref().map_or(0, Refill::ids));
             self.options.observer.tell(&Event::RecoveryFinished { records, ids });
         }
-        let cut = recovered.cut;
-        self.tell_cut(cut, recovered.discarded_frames);
+        self.tell_cut(recovered.cut, recovered.discarded_frames);
         Ok(Replayed {
-            table,
+            tables: refill.map_or_else(
+                || self.first_table(now).map(|table| vec![table]),
+                |refill| Ok(refill.into_tables()),
+            )?,
             records: recovered.records,
             time_ms,
-            cursors: survey.cursors,
-            cut,
+            cursors,
+            cut: recovered.cut,
             next_segment: recovered.next_segment.max(self.manifest.log_floor),
             next_seq: recovered.next_seq,
         })
@@ -98,12 +118,31 @@ impl Replay<'_> {
         named.map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), *value)).collect()
     }
 
-    /// The first reading.
-    fn survey(&self, survey: &mut Survey) -> Result<Recovered> {
+    fn ids_expected(&self) -> u64 {
+        self.options.ids_expected.min(2 * LOGGED_IDS_MAX)
+    }
+
+    /// The table of a store whose log names no live ID.
+    fn first_table(&self, now: u64) -> Result<Table> {
+        let mut options = self.options.clone();
+        options.ids_expected = self.ids_expected();
+        growth::first_table(&options, now)
+    }
+
+    /// Tables to fill, for a log of so many bytes.
+    fn first_refill(&self, bytes: u64, now: u64) -> Result<Refill> {
+        let floor = growth::first_lines(self.options);
+        let guessed_max = growth::budget_lines(self.options.memory_budget).max(floor);
+        let guess = lines_for((bytes / RECORD_BYTES).min(REFILL_IDS_FIRST), LOAD_EXPECTED_PERCENT);
+        let expected = lines_for(self.ids_expected(), LOAD_EXPECTED_PERCENT);
+        Refill::new(guess.min(guessed_max).max(expected).max(floor), guessed_max, now)
+    }
+
+    fn read(&self, reading: &RefCell<Reading<'_>>) -> Result<Recovered> {
+        let Manifest { store_id, log_floor, .. } = *self.manifest;
         if self.is_without_log()? {
-            let next_segment = self.manifest.log_floor;
             return Ok(Recovered {
-                next_segment,
+                next_segment: log_floor,
                 next_seq: 1,
                 records: 0,
                 frames: 0,
@@ -111,74 +150,14 @@ impl Replay<'_> {
                 discarded_frames: 0,
             });
         }
-        let Survey { records, until_max, time_ms, cursors } = survey;
-        let mut apply = |slice: &[Record]| {
-            *records += slice.len() as u64;
-            *until_max = slice.iter().map(|record| record.fact >> 2).fold(*until_max, u64::max);
-        };
-        let mut cursor = |name: &str, value: u64| {
-            if name == TIME_CURSOR {
-                *time_ms = value.max(*time_ms);
-            } else {
-                cursors.insert(name.to_owned(), value);
-            }
-        };
-        self.read(&mut apply, &mut cursor, &mut |_, _| {})
-    }
-
-    /// A table with room for all records, born late enough to state the latest of them.
-    fn table_for(&self, survey: &Survey, now: u64) -> Result<Table> {
-        let birth = match self.span.is_forever() {
-            true => 0,
-            false => now.max(survey.until_max.saturating_sub(u64::from(VERSION_MAX))),
-        };
-        if survey.records == 0 {
-            let mut options = self.options.clone();
-            options.ids_expected = options.ids_expected.min(2 * LOGGED_IDS_MAX);
-            return growth::first_table(&options, birth);
-        }
-        let ids = survey.records.max(self.options.ids_expected.min(2 * LOGGED_IDS_MAX));
-        let floor = growth::first_lines(self.options);
-        let lines = lines_for(ids, LOAD_EXPECTED_PERCENT).max(floor);
-        let memory = reserve(lines)?;
-        growth::touch_whole(&memory);
-        Ok(Table::new(memory, birth))
-    }
-
-    /// The second reading; returns how many live IDs there are.
-    fn fill(&self, table: &Table, now: u64) -> Result<u64> {
-        let (mut ids, mut has_room, mut damage) = (0, true, None);
-        let mut apply = |records: &[Record]| {
-            for (index, record) in records.iter().enumerate() {
-                if let Some(ahead) = records.get(index + AHEAD) {
-                    table.prefetch(ahead.key);
-                }
-                match self.is_sealed(*record).map(|is_sealed| is_sealed || record.fact >> 2 <= now) {
-                    Ok(true) => {}
-                    Ok(false) => match take_in(table, *record) {
-                        Some(is_new) => ids += u64::from(is_new),
-                        None => has_room = false,
-                    },
-                    Err(retry) => damage = Some(retry),
-                }
-            }
-        };
-        let observer = &self.options.observer;
-        let mut begun = false;
-        let mut progress = |bytes_done: u64, bytes: u64| {
-            if !begun {
-                begun = true;
-                observer.tell(&Event::RecoveryStarted { bytes });
-            }
-            observer.tell(&Event::RecoveryProgress { bytes_done, bytes });
-        };
-        self.read(&mut apply, &mut |_, _| {}, &mut progress)?;
-        if damage.is_some()
-            && let Some(error) = self.sealed.iter().find_map(Sealed::damage)
-        {
-            return Err(error);
-        }
-        if has_room { Ok(ids) } else { Err(Error::Uneven { tables: 1 }) }
+        let extent = Extent { store_id, from: log_floor, cuts: &self.manifest.cuts };
+        wal::recover(
+            self.storage,
+            extent,
+            &mut |records| reading.borrow_mut().take_in(records),
+            &mut |name, value| reading.borrow_mut().set_cursor(name, value),
+            &mut |bytes_done, bytes| reading.borrow_mut().reached(Reach { bytes_done, bytes }),
+        )
     }
 
     /// Whether a generation knows this fact, or a later one, already: a segment of the log is kept as long
@@ -197,17 +176,6 @@ impl Replay<'_> {
         Ok(false)
     }
 
-    fn read(
-        &self,
-        apply: &mut dyn FnMut(&[Record]),
-        cursor: &mut dyn FnMut(&str, u64),
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Recovered> {
-        let Manifest { store_id, log_floor, .. } = *self.manifest;
-        let extent = Extent { store_id, from: log_floor, cuts: &self.manifest.cuts };
-        wal::recover(self.storage, extent, apply, cursor, progress)
-    }
-
     /// Whether there is no log and none is needed: the store is new, was closed, or kept none.
     fn is_without_log(&self) -> Result<bool> {
         let files = self.storage.list().map_err(failed("listing", "the directory"))?;
@@ -223,11 +191,57 @@ impl Replay<'_> {
     }
 }
 
-/// Takes one fact in; whether its key is new to the table, `None` when there is no room.
-fn take_in(table: &Table, record: Record) -> Option<bool> {
-    let state = if record.fact & 3 == State::Forgotten as u64 { State::Forgotten } else { State::Seen };
-    let until = record.fact >> 2;
-    // The birth was chosen so that every version fits.
-    let stamp = table.stamp(state, until)?;
-    table.raise(record.key, stamp, until)
+impl Reading<'_> {
+    fn take_in(&mut self, records: &[Record]) {
+        if !self.has_begun {
+            self.has_begun = true;
+            let bytes = self.reach.bytes;
+            self.replay.options.observer.tell(&Event::RecoveryStarted { bytes });
+        }
+        if self.failure.is_none() {
+            self.failure = self.fill(records).err();
+        }
+    }
+
+    fn fill(&mut self, records: &[Record]) -> Result<()> {
+        for (index, record) in records.iter().enumerate() {
+            if let (Some(ahead), Some(refill)) = (records.get(index + AHEAD), &self.refill) {
+                refill.prefetch(ahead.key);
+            }
+            let is_known =
+                record.fact >> 2 <= self.now || self.replay.is_sealed(*record).map_err(|_| self.damage())?;
+            if !is_known {
+                let refill = match &mut self.refill {
+                    Some(refill) => refill,
+                    none => none.insert(self.replay.first_refill(self.reach.bytes, self.now)?),
+                };
+                refill.take_in(*record, self.reach)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a generation could not be asked.
+    #[cold]
+    fn damage(&self) -> Error {
+        let latest = self.replay.sealed.iter().find_map(Sealed::damage);
+        latest.unwrap_or(Error::Poisoned { operation: "reading a sealed file" })
+    }
+
+    fn set_cursor(&mut self, name: &str, value: u64) {
+        if name == TIME_CURSOR {
+            self.time_ms = value.max(self.time_ms);
+            self.now = self.replay.tick_at(value).max(self.now);
+        } else {
+            self.cursors.insert(name.to_owned(), value);
+        }
+    }
+
+    fn reached(&mut self, reach: Reach) {
+        self.reach = reach;
+        if self.has_begun {
+            let Reach { bytes_done, bytes } = reach;
+            self.replay.options.observer.tell(&Event::RecoveryProgress { bytes_done, bytes });
+        }
+    }
 }

@@ -9,11 +9,11 @@
 //! these steps leaves a file that no manifest names, which the next opening removes, and the log, which has
 //! everything.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
 use crate::generation::{Generation, GenerationWriter, Spec};
-use crate::limits::LINES_PER_STEP;
+use crate::limits::{ATTEMPTS_AHEAD, LINES_PER_STEP};
 use crate::manifest::Manifest;
 use crate::stamp::State;
 use crate::sync::Arc;
@@ -30,6 +30,7 @@ use super::view::{Older, View};
 #[derive(Debug)]
 pub(crate) struct Seal {
     table: Arc<Table>,
+    spec: Spec,
     writer: GenerationWriter,
     next_line: u64,
     /// The present, in ticks, when sealing began: what is over by then is left out.
@@ -55,6 +56,7 @@ impl Seal {
         let writer = durable.write(|storage| GenerationWriter::create(storage, spec))?;
         Ok(Some(Seal {
             table: Arc::clone(&oldest.table),
+            spec,
             writer,
             next_line: 0,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
@@ -82,8 +84,27 @@ impl Seal {
         // Nearly in order already: a table is sorted up to small shifts.
         slice.sort_by_key(|(key, ..)| key.hi());
         let push = |&(key, state, until): &(Fingerprint, State, u64)| self.writer.push(key, state, until);
-        durable.write(|_| slice.iter().try_for_each(push))?;
-        Ok(next.is_none())
+        let has_room = durable.write(|_| match slice.iter().try_for_each(push) {
+            Err(Error::Uneven { .. }) => Ok(false),
+            outcome => outcome.map(|()| true),
+        })?;
+        if !has_room {
+            self.begin_again(durable)?;
+        }
+        Ok(has_room && next.is_none())
+    }
+
+    /// Begins the file anew with as many home lines as the table has, as keys crowd in fewer.
+    #[cold]
+    fn begin_again(&mut self, durable: &Durable) -> Result<()> {
+        let home_lines = self.table.home_lines();
+        if self.writer.home_lines() >= home_lines {
+            return Err(durable.poison(Error::Uneven { tables: 1 }));
+        }
+        let writer = durable.write(|storage| GenerationWriter::create(storage, self.spec))?;
+        self.writer = writer.with_home_lines(home_lines);
+        self.next_line = 0;
+        Ok(())
     }
 
     /// What of a fact is worth keeping.
@@ -115,13 +136,16 @@ impl Seal {
         let log_floor = log_floor_without(&core.views.load(), &table);
         durable.replace_manifest(core.now(), &core.cursors, |manifest| {
             manifest.generations.insert(0, named);
+            // So the numbers that are put aside are not used up.
+            let attempts = core.leases.attempts().saturating_add(ATTEMPTS_AHEAD);
+            manifest.attempt_floor = manifest.attempt_floor.max(attempts);
             raise_floor(manifest, durable, log_floor);
         })?;
         let (file, ids, bytes) = (generation.name().to_owned(), named.ids, named.bytes);
         let log_last = durable.log_segment();
         succession.publish(&core.views, |view| list(view, &table, Sealed::new(generation, log_last)));
         core.counters.seals.add(1);
-        durable.observer.tell(&Event::GenerationSealed { file, ids, bytes });
+        durable.events.note(Event::GenerationSealed { file, ids, bytes });
         durable.remove_log_below(log_floor)
     }
 }
@@ -143,6 +167,20 @@ fn drop_empty(
         view.older.retain(|older| !Arc::ptr_eq(&older.table, table));
     });
     durable.remove_log_below(log_floor)
+}
+
+/// Lets go of what only tables that are gone were logged in: tables go without being sealed when all in them
+/// is over. Whether there was anything.
+pub(crate) fn trim_log(core: &Core, durable: &Durable) -> Result<bool> {
+    let log_floor = core.views.load().log_floor();
+    if log_floor <= durable.log_floor() || durable.fault().is_some() {
+        return Ok(false);
+    }
+    durable.replace_manifest(core.now(), &core.cursors, |manifest| {
+        raise_floor(manifest, durable, log_floor);
+    })?;
+    durable.remove_log_below(log_floor)?;
+    Ok(true)
 }
 
 /// Says that segments below `log_floor` are not needed any more. A store that keeps no log needs none at all

@@ -1,7 +1,6 @@
 //! The disk's part of maintenance: sealing, dropping files that are over, and pacing the log.
 
-use crate::clock::Timestamp;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::limits::{SEAL_LAG_MAX, SEGMENTS_PER_TABLE_MAX};
 use crate::storage::names::generation_name;
@@ -10,8 +9,7 @@ use super::core::Core;
 use super::durable::Durable;
 use super::fuse::Fusion;
 use super::growth;
-use super::replay::TIME_CURSOR;
-use super::seal::Seal;
+use super::seal::{Seal, trim_log};
 use super::sealed::Sealed;
 use super::succession::Succession;
 use super::view::View;
@@ -21,11 +19,9 @@ use super::view::View;
 pub(crate) struct Upkeep {
     seal: Option<Seal>,
     fusion: Option<Fusion>,
-    /// Whether a source turned out to be damaged: trying again would only write for nothing.
+    /// Whether a source turned out to be damaged, or too many keys to crowd: trying again would only write
+    /// for nothing.
     has_failed_to_fuse: bool,
-    /// When the log was last written, or synced, in the background.
-    paced_at: Timestamp,
-    position_synced: u64,
 }
 
 impl Upkeep {
@@ -36,13 +32,18 @@ impl Upkeep {
         durable: &Durable,
         succession: &mut Succession,
     ) -> Result<bool> {
-        if self.expire(core, durable, succession)? {
+        if self.expire(core, durable, succession)? || trim_log(core, durable)? {
             return Ok(true);
         }
         Ok(self.step_seal(core, durable, succession)?
             // A filter that can't be loaded is asked in the map, and tried again later.
             || load_filter(core).unwrap_or(false)
             || self.step_fusion(core, durable, succession)?)
+    }
+
+    /// As [`trim_log`], in any store.
+    pub(crate) fn trim_log(core: &Core) -> Result<()> {
+        core.durable.as_ref().map_or(Ok(()), |durable| trim_log(core, durable).map(drop))
     }
 
     /// Whether there will be fewer generations soon.
@@ -80,8 +81,12 @@ impl Upkeep {
         core.counters.memory_merge.set(0);
         if let Err(cause) = outcome {
             self.has_failed_to_fuse = true;
-            durable.observer.tell(&Event::Damaged { cause: cause.clone() });
             fusion.abandon(durable)?;
+            if matches!(cause, Error::Uneven { .. }) {
+                // No damage: more keys crowd than one file has room for, and both are as good as before.
+                return Ok(true);
+            }
+            durable.events.note(Event::Damaged { cause: cause.clone() });
             return Err(cause);
         }
         fusion.finish(core, durable, succession)?;
@@ -117,12 +122,13 @@ impl Upkeep {
             let file = generation_name(id);
             durable.remove(&file)?;
             core.counters.tables_expired.add(1);
-            durable.observer.tell(&Event::GenerationExpired { file, ids });
+            durable.events.note(Event::GenerationExpired { file, ids });
         }
         Ok(true)
     }
 
-    /// Makes log segments ready ahead of need, and writes and syncs the log as often as was asked for.
+    /// Makes log segments ready ahead of need; in a store without threads also syncs the log as often as was
+    /// asked for.
     pub(crate) fn pace_log(&mut self, core: &Core) -> Result<bool> {
         let Some(durable) = &core.durable else { return Ok(false) };
         let Some(log) = durable.log() else { return Ok(false) };
@@ -135,18 +141,8 @@ impl Upkeep {
             core.want_rotation(view.number);
         }
         drop(view);
-        let now = core.pace.now();
-        if now.saturating_since(self.paced_at) >= core.pace_interval && log.position() != self.position_synced
-        {
-            self.paced_at = now;
-            if !core.span.is_forever() {
-                // So that time goes on from here should the wall clock be set back before the next opening.
-                let time = core.now().as_millis();
-                log.append_cursors(&[], &[(TIME_CURSOR, time)]).map_err(|error| durable.poison(error))?;
-            }
-            self.position_synced = log.position();
-            durable.sync_log()?;
-            log.mark().map_err(|error| durable.poison(error))?;
+        let is_paced_here = core.worker.get().is_none();
+        if is_paced_here && core.sync_log_if_due(|since| since >= core.pace_interval)? {
             return Ok(true);
         }
         log.prepare().map_err(|error| durable.poison(error))

@@ -94,12 +94,15 @@ pub(crate) fn recover(
     let sources = (extent.parts(&numbers)?.iter())
         .map(|part| Source::open(storage, extent.store_id, *part))
         .collect::<Result<Vec<Source>>>()?;
-    let total = sources.iter().map(|source| source.header.bytes).sum();
+    let total = sources.iter().map(Source::bytes_used_max).sum();
     let mut replay = Replay::new(extent.from, sources.first(), apply, cursor);
     let mut done = 0;
     for source in &sources {
-        scan(source, &mut |bytes| progress(done + bytes, total), &mut |found| replay.take(found))?;
-        done += source.header.bytes;
+        let bytes_max = source.bytes_used_max();
+        scan(source, &mut |bytes| progress(done + bytes.min(bytes_max), total), &mut |found| {
+            replay.take(found)
+        })?;
+        done += bytes_max;
         progress(done, total);
     }
     replay.finish(&sources, extent.next_segment(&numbers))

@@ -42,6 +42,13 @@ impl Source {
     }
 }
 
+impl Source {
+    /// How much of it frames may take: nothing of one that was made ready and never used.
+    pub(super) fn bytes_used_max(&self) -> u64 {
+        if self.first.is_some() { self.end } else { 0 }
+    }
+}
+
 /// What a scan comes upon.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found<'b> {

@@ -156,7 +156,12 @@ fn window_is_kept_by_the_store() {
     assert_eq!(filter(&store, &["--window", "1h", "--sliding"], b"a\na\n"), b"a\n");
     assert_eq!(filter(&store, &[], b"a\n"), b"");
     let run = said(&filter_arguments(&store, &["--window", "1h"]));
-    assert!(run.refusal().starts_with("--window: the store was created with Sliding"), "{}", run.stderr);
+    let sentence = "--window: the store was created to remember lines 3600s from the last sighting on, which \
+                    can't become 3600s from the first sighting on";
+    assert_eq!(run.refusal(), sentence, "{}", run.stderr);
+    let run = said(&filter_arguments(&store, &["--hash", "keyed"]));
+    let sentence = "--hash: the store was created with 'xxh3', which can't become 'keyed'";
+    assert_eq!(run.refusal(), sentence, "{}", run.stderr);
     let short = format!("{}/short", folder.path());
     assert_eq!(filter(&short, &["--window", "1ms"], b"a\n"), b"a\n");
     std::thread::sleep(Duration::from_millis(50));

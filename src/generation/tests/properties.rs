@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::limits::SPARE_LINES;
 use crate::stamp::VERSION_MAX;
+use crate::storage::sim::{Fault, Op, SimDisk};
 
 /// Fingerprints as a hash makes them, and such as crowd together.
 fn keys() -> impl Strategy<Value = Fingerprint> {
@@ -166,4 +167,29 @@ fn key_out_of_order_is_refused() {
 fn state_that_is_no_fact_is_refused() {
     let mut writer = GenerationWriter::create(&Shelf::default(), spec(1, 3)).unwrap();
     let _ = writer.push(Fingerprint::from_halves(5, 1), State::Pending, BIRTH + 1);
+}
+
+/// A file was synced once, at its end: a rotation that was due waited until all of it was on the disk.
+#[test]
+#[cfg(not(miri))]
+fn long_file_is_synced_on_the_way() {
+    let disk = SimDisk::new(0);
+    let mut writer = GenerationWriter::create(&disk, spec(1, 1_400_000)).unwrap();
+    writer.push(Fingerprint::from_halves(u64::MAX, 1), State::Seen, BIRTH + 1).unwrap();
+    let on_the_way = disk.ops_of(Op::Sync);
+    assert_eq!(on_the_way, 2, "35 MiB are written");
+    writer.finish(&disk).unwrap();
+    assert_eq!(disk.ops_of(Op::Sync), on_the_way + 1);
+}
+
+/// A sync that fails on the way is not made good by a later one (G6).
+#[test]
+#[cfg(not(miri))]
+fn file_whose_sync_on_the_way_failed_is_worth_nothing() {
+    let disk = SimDisk::new(0);
+    let mut writer = GenerationWriter::create(&disk, spec(1, 1_000_000)).unwrap();
+    disk.fail(Fault { at: 0, kind: std::io::ErrorKind::Other, is_sticky: false, only: Some(Op::Sync) });
+    let pushed = writer.push(Fingerprint::from_halves(u64::MAX, 1), State::Seen, BIRTH + 1);
+    assert!(matches!(pushed, Err(Error::Io { operation: "syncing", .. })), "{pushed:?}");
+    assert!(matches!(writer.finish(&disk), Err(Error::Poisoned { .. })));
 }

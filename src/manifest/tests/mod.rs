@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::time::Duration;
 
-use super::text::{NUMBER_MAX, RUNS_MAX};
+use super::text::NUMBER_MAX;
 use super::*;
 use crate::codec::checksum;
 use crate::fingerprint::{Fingerprint, Hasher, SECRET_BYTES, Secret};
@@ -91,7 +91,7 @@ fn manifests() -> impl Strategy<Value = Manifest> {
             window,
             ttl_ms_max: numbers[2] % (NUMBER_MAX + 1),
             tick_ms: numbers[3],
-            run: numbers[4] % (RUNS_MAX + 1),
+            run: numbers[4] % (NUMBER_MAX + 1),
             time_ms: numbers[5] % (NUMBER_MAX + 1),
             attempt_floor: numbers[6],
             log_floor: numbers[7] % (NUMBER_MAX + 1),
