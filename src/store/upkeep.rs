@@ -193,7 +193,9 @@ impl Core {
 
     /// Home lines that the table after `view`'s active one should have; as [`growth::next_lines`].
     pub(crate) fn next_lines(&self, view: &View, is_full: bool) -> u64 {
-        let lines = growth::next_lines(view, is_full, self.leases.held(), self.memory_budget);
+        let now = self.span.tick_at(self.now());
+        let need = growth::Need { is_full, now, leases: self.leases.held() };
+        let lines = growth::next_lines(view, &self.span, need, self.memory_budget);
         if self.durable.is_some() { lines.min(growth::logged_lines()) } else { lines }
     }
 
