@@ -79,9 +79,15 @@ impl Fusion {
         }))
     }
 
-    /// Memory that is taken for it.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.writer.memory_bytes()
+    /// Memory of the filter that is being made.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.writer.filter_bytes()
+    }
+
+    /// Memory that is taken beside it.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        let facts = self.newer.facts.capacity() + self.older.facts.capacity();
+        self.writer.buffer_bytes() + (facts * size_of::<SealedFact>()) as u64
     }
 
     /// Whether a generation is one of the two.

@@ -65,6 +65,16 @@ impl Seal {
         }))
     }
 
+    /// Memory of the filter that is being made.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.writer.filter_bytes()
+    }
+
+    /// Memory that is taken beside it.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.writer.buffer_bytes()
+    }
+
     /// Writes one slice; whether it was the last.
     pub(crate) fn step(&mut self, durable: &Durable) -> Result<bool> {
         let first = self.table.hi_at(self.next_line);
