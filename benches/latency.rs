@@ -96,8 +96,8 @@ impl Drop for Scratch {
     }
 }
 
-/// One caller's share: new IDs, and after each third of them one that it has seen.
-fn call(store: &Store, first: u64, keys: u64) -> Histogram {
+/// One caller's share: new IDs, and after each third of them one that it has seen, among the last `reach`.
+fn call(store: &Store, first: u64, keys: u64, reach: u64) -> Histogram {
     let mut histogram = Histogram::new();
     let mut timed = |id: u64, is_new: bool| {
         let name = id.to_le_bytes();
@@ -109,7 +109,8 @@ fn call(store: &Store, first: u64, keys: u64) -> Histogram {
     for id in first..first + keys {
         timed(id, true);
         if id % 3 == 0 {
-            timed(first + (id - first).wrapping_mul(0x9e37_79b9) % (id - first + 1), false);
+            let back = (id - first).wrapping_mul(0x9e37_79b9) % (id - first + 1).min(reach);
+            timed(id - back, false);
         }
     }
     histogram
@@ -157,11 +158,11 @@ fn report(name: &str, histogram: &Histogram, stats: &Stats) {
     );
 }
 
-fn case(name: &str, threads: u64, keys: u64, make: impl Fn(&Scratch) -> Store) {
+fn case(name: &str, threads: u64, (keys, reach): (u64, u64), make: impl Fn(&Scratch) -> Store) {
     let dir = Scratch::new();
     let store = make(&dir);
     let begun = Instant::now();
-    let histogram = callers(threads, |thread| call(&store, thread << 40, keys / threads));
+    let histogram = callers(threads, |thread| call(&store, thread << 40, keys / threads, reach));
     let length = begun.elapsed();
     let title = format!("{name}, {threads}");
     report(&title, &histogram, &store.stats());
@@ -180,17 +181,17 @@ fn main() {
     );
     for threads in (0..rounds).flat_map(|_| [1, 2]) {
         if is_wanted("memory") {
-            case("memory", threads, keys, |_| Store::in_memory(Options::new()).expect("memory"));
+            case("memory", threads, (keys, keys), |_| Store::in_memory(Options::new()).expect("memory"));
         }
         if is_wanted("window") {
             let window = Window::Fixed(Duration::from_secs(4));
-            case("window", threads, keys, |_| {
+            case("window", threads, (keys, 1_000), |_| {
                 Store::in_memory(Options::new().window(window)).expect("memory")
             });
         }
         if is_wanted("buffered") {
             let options = Options::new().durability(Durability::Buffered);
-            case("buffered", threads, keys, |dir| {
+            case("buffered", threads, (keys, keys), |dir| {
                 Store::open_with(&dir.0, options.clone()).expect("a store")
             });
         }

@@ -129,15 +129,18 @@ fn claim_batches(store: &Store, ids: &[Id]) {
     }
 }
 
+/// How IDs are claimed and committed.
+type Way = fn(&Store, &[Id]);
+
 fn claim(criterion: &mut Criterion, size: u64) {
     let mut group = group(criterion, "claim");
     let ids = ids(0..size);
-    let ways: [(&str, fn(&Store, &[Id])); 2] = [("single", claim_each), ("batch", claim_batches)];
+    let ways: [(&str, Way); 2] = [("single", claim_each), ("batch", claim_batches)];
     for (name, way) in ways {
         let check_all = |store: &Store| assert_eq!(check(store, &ids), 0, "a commit was lost");
         let memory = || Store::in_memory(options().expect(size)).expect("memory");
         bench(&mut group, BenchmarkId::new(format!("{name}/memory"), size), size, memory, |store| {
-            way(store, &ids)
+            way(store, &ids);
         });
         let dir = Scratch::new("claim");
         let buffered = || {
@@ -145,7 +148,7 @@ fn claim(criterion: &mut Criterion, size: u64) {
             open(&dir.0, options().expect(size))
         };
         bench(&mut group, BenchmarkId::new(format!("{name}/buffered"), size), size, buffered, |store| {
-            way(store, &ids)
+            way(store, &ids);
         });
         let store = memory();
         way(&store, &ids);

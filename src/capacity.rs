@@ -177,7 +177,7 @@ pub fn capacity(keys: u64, window: Window) -> Capacity {
         recovery_max: Duration::from_millis(records_replayed_max * 1_000 / REPLAYED_PER_SECOND),
         generations,
         false_positive_rate: false_positive_rate(f64::from(FILTER_BITS_PER_KEY)),
-        writes_per_key: writes_per_key(keys_held, table_keys, generations),
+        writes_per_key: writes_per_key(keys_held / table_keys, generations),
         collision_probability: collision_probability(keys_held),
     }
 }
@@ -337,10 +337,10 @@ fn next_lines_windowed(held: u64, quarter: u64, lines: u64) -> u64 {
     lines_for(grown_keys(held).min(quarter + quarter / 8), LOAD_ROTATE_PERCENT).max(floor.min(lines))
 }
 
-/// How often a key is written when files are fused as their number demands.
-fn writes_per_key(keys: u64, keys_per_table: u64, generations: usize) -> f64 {
-    let (tables, generations) = (to_f64(keys / keys_per_table), to_f64(generations as u64));
-    if tables <= generations { 1.0 } else { 1.0 + generations * tables.powf(1.0 / generations) / 2.0 }
+/// How often a key is written when so many tables are sealed, and files are fused as their number demands.
+fn writes_per_key(tables: u64, generations: usize) -> f64 {
+    let (tables, generations) = (to_f64(tables), to_f64(generations as u64));
+    if tables <= generations { 1.0 } else { 1.0 + generations * tables.powf(1.0 / generations) * 2.0 / 3.0 }
 }
 
 /// Share of absent keys for which a filter with so many bits a key says "perhaps": the sum over all numbers

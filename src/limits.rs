@@ -158,6 +158,10 @@ pub(crate) const GENERATION_HEADER_BYTES: u64 = 4096;
 /// Bytes of a generation that are written or read at once.
 pub(crate) const GENERATION_BLOCK_BYTES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
 
+/// Bytes of a generation after which it is synced while it is being written: one sync at the end would take
+/// as long as the whole file does, and no table can be rotated meanwhile.
+pub(crate) const GENERATION_SYNC_BYTES: u64 = 8 << 20;
+
 /// Largest manifest in bytes.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 const _: () =
@@ -166,7 +170,7 @@ const _: () =
 /// Damaged places that are named one by one, in one file or one log; more are counted.
 pub(crate) const DAMAGES_MAX: usize = 100;
 
-/// Sealed generations above which the two cheapest neighbours are fused.
+/// Sealed generations above which two neighbours are fused.
 pub(crate) const GENERATIONS_MAX: usize = 4;
 
 /// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them

@@ -25,8 +25,8 @@ pub struct Stats {
     pub held_bytes: u64,
     /// The part of [`Stats::held_bytes`] in the lease table, which does not shrink.
     pub lease_bytes: u64,
-    /// The part of [`Stats::held_bytes`] in the log's queue and in buffers through which files are written: a
-    /// few MiB at most, whatever the store holds.
+    /// The part of [`Stats::held_bytes`] in the log's queue and in buffers through which files are written:
+    /// a few MiB at most, whatever the store holds.
     pub buffer_bytes: u64,
     /// The budget in bytes.
     pub memory_budget: u64,
@@ -38,9 +38,12 @@ pub struct Stats {
     pub generation_bytes: u64,
     /// Times that a table was sealed.
     pub seals: u64,
+    /// Bytes that were written for that.
+    pub sealed_bytes: u64,
     /// Times that two generations were fused into one.
     pub compactions: u64,
-    /// Bytes that were written for that.
+    /// Bytes that were written for that. Together with [`Stats::sealed_bytes`], and over the latter: how often
+    /// everything was written.
     pub compacted_bytes: u64,
     /// Records that were read back from the log when the store was opened.
     pub records_replayed: u64,

@@ -6,7 +6,9 @@ use crate::bloom::{BLOCK_BYTES, Bloom, BloomBuilder};
 use crate::codec::Checksum;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
-use crate::limits::{FILTER_BITS_PER_KEY, GENERATION_BLOCK_BYTES, LOAD_SEALED_PERCENT, SPARE_LINES};
+use crate::limits::{
+    FILTER_BITS_PER_KEY, GENERATION_BLOCK_BYTES, GENERATION_SYNC_BYTES, LOAD_SEALED_PERCENT, SPARE_LINES,
+};
 use crate::stamp::{Stamp, State, VERSION_MAX};
 use crate::storage::names::{generation_name, temporary_name};
 use crate::storage::replace::create_anew;
@@ -54,6 +56,8 @@ pub(crate) struct GenerationWriter {
     buffer: Vec<u8>,
     offset: u64,
     lines_checksum: Checksum,
+    /// Bytes written since the last sync.
+    unsynced: u64,
     /// Whether the last write did not come to its end: the file is worth nothing then.
     is_broken: bool,
 }
@@ -87,6 +91,7 @@ impl GenerationWriter {
             buffer: Vec::with_capacity(GENERATION_BLOCK_BYTES),
             offset: HEADER_BYTES as u64,
             lines_checksum: Checksum::new(seeds.lines),
+            unsynced: 0,
             is_broken: false,
         })
     }
@@ -130,6 +135,12 @@ impl GenerationWriter {
     /// Keys pushed so far.
     pub(crate) fn ids(&self) -> u64 {
         self.ids
+    }
+
+    /// Bytes written since the last sync.
+    #[cfg(test)]
+    pub(super) fn unsynced_bytes(&self) -> u64 {
+        self.unsynced
     }
 
     /// Memory of the filter.
@@ -243,6 +254,11 @@ impl GenerationWriter {
             return Err(Error::Poisoned { operation: "writing a generation" });
         }
         self.file.write_all_at(offset, bytes).map_err(failed("writing", &self.temporary))?;
+        self.unsynced += bytes.len() as u64;
+        if self.unsynced >= GENERATION_SYNC_BYTES {
+            self.file.sync().map_err(failed("syncing", &self.temporary))?;
+            self.unsynced = 0;
+        }
         self.is_broken = false;
         Ok(())
     }

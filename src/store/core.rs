@@ -73,6 +73,7 @@ pub(crate) struct Counters {
     pub(crate) merges: Counter,
     pub(crate) tables_expired: Counter,
     pub(crate) seals: Counter,
+    pub(crate) sealed_bytes: Counter,
     pub(crate) compactions: Counter,
     pub(crate) compacted_bytes: Counter,
     pub(crate) records_replayed: Counter,

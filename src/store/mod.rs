@@ -332,6 +332,7 @@ impl Store {
             generations: view.sealed.len(),
             generation_bytes: view.sealed.iter().map(|sealed| sealed.generation().file_bytes()).sum(),
             seals: counters.seals.get(),
+            sealed_bytes: counters.sealed_bytes.get(),
             compactions: counters.compactions.get(),
             compacted_bytes: counters.compacted_bytes.get(),
             records_replayed: counters.records_replayed.get(),

@@ -131,6 +131,7 @@ impl Seal {
         let log_last = durable.log_segment();
         succession.publish(&core.views, |view| list(view, &table, Sealed::new(generation, log_last)));
         core.counters.seals.add(1);
+        core.counters.sealed_bytes.add(bytes);
         durable.observer.tell(&Event::GenerationSealed { file, ids, bytes });
         durable.remove_log_below(log_floor)
     }

@@ -4,8 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::limits::SPARE_LINES;
+use crate::limits::{GENERATION_SYNC_BYTES, SPARE_LINES};
 use crate::stamp::VERSION_MAX;
+use crate::storage::sim::{Op, SimDisk};
 
 /// Fingerprints as a hash makes them, and such as crowd together.
 fn keys() -> impl Strategy<Value = Fingerprint> {
@@ -89,6 +90,22 @@ fn large_generation_answers_as_its_twin_and_takes_little_room() {
         let wrong = absent.iter().filter(|key| generation.may_contain_masked(**key, Mask::of(**key))).count();
         assert!(wrong < 150, "{wrong} of 10000 absent keys pass the filter");
     }
+}
+
+/// One sync at the end took as long as the whole file: half a second, in which no table was rotated.
+#[test]
+fn large_generation_is_synced_while_it_is_written() {
+    let (disk, twin) = (SimDisk::new(1), Random(4).twin(1_000_000));
+    let mut writer = GenerationWriter::create(&disk, spec(1, twin.len())).unwrap();
+    let mut most = 0;
+    for (key, (state, until)) in &twin {
+        writer.push(*key, *state, *until).unwrap();
+        most = most.max(writer.unsynced_bytes());
+    }
+    let before = disk.ops_of(Op::Sync);
+    assert!(before >= 2 && most < GENERATION_SYNC_BYTES, "{before} syncs, {most} bytes not synced");
+    writer.finish(&disk).unwrap();
+    assert!(disk.ops_of(Op::Sync) > before);
 }
 
 #[test]
