@@ -40,8 +40,8 @@
 //!
 //! has tables and files for a quarter of the window each, and drops them as a whole: for as many keys as
 //! are seen in one window it holds a quarter more. It asks up to 16 filters. Without a directory it takes
-//! up to 165 bytes for each of these keys, as the table that is made ahead of need has room for all of
-//! them.
+//! about 60 bytes for each of these keys where they come at an even pace: four tables that wait for their
+//! end, the active one, and the next one, each made for a quarter of the keys and an eighth more.
 //!
 //! # What is not counted
 //!
@@ -177,7 +177,7 @@ pub fn capacity(keys: u64, window: Window) -> Capacity {
         recovery_max: Duration::from_millis(records_replayed_max * 1_000 / REPLAYED_PER_SECOND),
         generations,
         false_positive_rate: false_positive_rate(f64::from(FILTER_BITS_PER_KEY)),
-        writes_per_key: writes_per_key(keys_held, table_keys, generations),
+        writes_per_key: writes_per_key(keys_held / table_keys, generations),
         collision_probability: collision_probability(keys_held),
     }
 }
@@ -270,8 +270,12 @@ fn grown_bytes(keys: u64) -> u64 {
 
 /// Lines of the table that follows when `held` keys are held.
 fn next_lines(held: u64) -> u64 {
-    let keys = if held < IDS_GROW_SLOWER { held } else { held / 4 * 3 };
-    lines_for(keys, LOAD_ROTATE_PERCENT).max(FIRST_LINES)
+    lines_for(grown_keys(held), LOAD_ROTATE_PERCENT).max(FIRST_LINES)
+}
+
+/// Keys that the next table is made for when `held` keys are held, at most.
+fn grown_keys(held: u64) -> u64 {
+    if held < IDS_GROW_SLOWER { held } else { held / 4 * 3 }
 }
 
 fn merge_cheapest(frozen: &mut Vec<Held>) {
@@ -283,55 +287,60 @@ fn merge_cheapest(frozen: &mut Vec<Held>) {
 }
 
 /// Memory of a store without a directory whose first table was made for all its keys. With a window that
-/// table goes when all in it is over; until then there are those of the next four quarters as well.
+/// table goes when all in it is over; until then there are those of the next four quarters as well, and the
+/// next one.
 fn expected_bytes(keys_held: u64, is_forever: bool) -> u64 {
     let first = Held { keys: 0, lines: lines_for(keys_held, LOAD_EXPECTED_PERCENT).max(LINES_MIN) };
     if is_forever {
         return bytes_for(first.lines);
     }
     let keys = keys_held / 5;
-    let next = Held { keys, lines: lines_for(keys + keys / 4, LOAD_ROTATE_PERCENT).max(LINES_MIN) };
+    let next = Held { keys, lines: lines_for(keys + keys / 8, LOAD_ROTATE_PERCENT).max(LINES_MIN) };
     let first = Held { keys, ..first };
-    first.bytes().saturating_add(next.bytes().saturating_mul(4))
+    first.bytes().saturating_add(next.bytes().saturating_mul(4)).saturating_add(bytes_for(next.lines))
+}
+
+/// A frozen table of a store with a window: what it has, and how many keys have come when it is over.
+#[derive(Clone, Copy, Debug)]
+struct Expiring {
+    table: Held,
+    over_at: u64,
 }
 
 /// Memory of a store with a window and without a directory at its largest, by going through the tables that
-/// it makes, a quarter of the window at a time.
+/// it makes. Time is counted in the keys that have come, as these come at an even pace.
 fn windowed_bytes(keys: u64) -> u64 {
-    let keys = (keys / 4).max(1);
-    let (mut lines, mut bytes_max) = (FIRST_LINES, 0);
-    let mut frozen: Vec<(u32, Held)> = Vec::new();
-    for quarter in 4..4 + QUARTERS {
-        let mut left = keys;
-        while left >= rotate_keys(lines) {
-            left -= rotate_keys(lines);
-            frozen.push((quarter, Held { keys: rotate_keys(lines), lines }));
-            lines = next_lines(held_keys(&frozen));
+    let quarter = (keys / 4).clamp(1, u64::MAX / u64::from(2 * QUARTERS));
+    let (mut lines, mut now, mut bytes_max) = (FIRST_LINES, 0, 0);
+    let mut frozen: Vec<Expiring> = Vec::new();
+    while now < u64::from(QUARTERS) * quarter {
+        let active = Held { keys: quarter.min(rotate_keys(lines)), lines };
+        now += active.keys;
+        frozen.retain(|expiring| expiring.over_at >= now);
+        let held = frozen.iter().map(|expiring| expiring.table.keys).sum::<u64>();
+        let next = next_lines_windowed(held + rotate_keys(lines), quarter, lines);
+        let tables = frozen.iter().map(|expiring| expiring.table.bytes());
+        let bytes = tables.fold(bytes_for(lines).saturating_add(bytes_for(next)), u64::saturating_add);
+        if now > u64::from(QUARTERS) / 2 * quarter {
+            bytes_max = bytes_max.max(bytes);
         }
-        let is_next_ready = left >= rotate_keys(lines) / 4 * 3;
-        let next = is_next_ready.then(|| next_lines(held_keys(&frozen).saturating_add(rotate_keys(lines))));
-        let spare = next.map_or(0, bytes_for);
-        let tables =
-            frozen.iter().map(|(_, table)| table.bytes()).fold(bytes_for(lines), u64::saturating_add);
-        if quarter > QUARTERS / 2 {
-            bytes_max = bytes_max.max(tables.saturating_add(spare));
-        }
-        frozen.push((quarter, Held { keys: left, lines }));
-        lines = next.unwrap_or(lines_for(left + left / 4, LOAD_ROTATE_PERCENT).max(LINES_MIN.min(lines)));
-        // Over when the last ID that came in is: a window after the end of its quarter.
-        frozen.retain(|(since, _)| *since > quarter - 4);
+        // Over when the last key that came in is.
+        frozen.push(Expiring { table: active, over_at: now + 4 * quarter });
+        lines = next;
     }
     bytes_max
 }
 
-fn held_keys(frozen: &[(u32, Held)]) -> u64 {
-    frozen.iter().map(|(_, table)| table.keys).fold(0, u64::saturating_add)
+/// Lines of the table that follows when `held` keys are held and so many come in a quarter of the window.
+fn next_lines_windowed(held: u64, quarter: u64, lines: u64) -> u64 {
+    let floor = if rotate_keys(lines) <= quarter { FIRST_LINES } else { LINES_MIN };
+    lines_for(grown_keys(held).min(quarter + quarter / 8), LOAD_ROTATE_PERCENT).max(floor.min(lines))
 }
 
-/// How often a key is written when files are fused as their number demands.
-fn writes_per_key(keys: u64, keys_per_table: u64, generations: usize) -> f64 {
-    let (tables, generations) = (to_f64(keys / keys_per_table), to_f64(generations as u64));
-    if tables <= generations { 1.0 } else { 1.0 + generations * tables.powf(1.0 / generations) / 2.0 }
+/// How often a key is written when so many tables are sealed, and files are fused as their number demands.
+fn writes_per_key(tables: u64, generations: usize) -> f64 {
+    let (tables, generations) = (to_f64(tables), to_f64(generations as u64));
+    if tables <= generations { 1.0 } else { 1.0 + generations * tables.powf(1.0 / generations) * 2.0 / 3.0 }
 }
 
 /// Share of absent keys for which a filter with so many bits a key says "perhaps": the sum over all numbers

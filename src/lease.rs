@@ -78,7 +78,11 @@ pub(crate) struct Leases {
 
 /// The leases on a part of the IDs, behind one lock.
 #[derive(Debug, Default)]
-pub(crate) struct Shard(HashMap<Fingerprint, Holder, BuildHasherDefault<LoHasher>>);
+pub(crate) struct Shard {
+    holders: HashMap<Fingerprint, Holder, BuildHasherDefault<LoHasher>>,
+    /// The most that the map has had room for. What it says itself is less while removed entries leave marks.
+    room_max: usize,
+}
 
 impl Leases {
     /// For at most `leases_max` leases, whose attempt numbers exceed `attempts_before`.
@@ -104,9 +108,18 @@ impl Leases {
         self.held.get()
     }
 
+    /// Memory of all leases, which is not given back when they end.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let maps = self.shards.iter().map(|shard| map_bytes(shard.lock().room_max));
+        maps.sum::<u64>() + size_of_val(&*self.shards) as u64
+    }
+
     /// The keys of all leases, shard by shard.
     pub(crate) fn keys(&self) -> Vec<Fingerprint> {
-        self.shards.iter().flat_map(|shard| shard.lock().0.keys().copied().collect::<Vec<_>>()).collect()
+        self.shards
+            .iter()
+            .flat_map(|shard| shard.lock().holders.keys().copied().collect::<Vec<_>>())
+            .collect()
     }
 
     /// Grants a lease on `key`, in the place of any that is over.
@@ -122,7 +135,7 @@ impl Leases {
         until: Timestamp,
     ) -> Result<Token> {
         debug_assert!(shard.live(key, now).is_none(), "a live lease is never given to somebody else");
-        if !shard.0.contains_key(&key) {
+        if !shard.holders.contains_key(&key) {
             if self.held.get() >= self.leases_max {
                 return Err(Error::LeaseLimit { leases_max: self.leases_max });
             }
@@ -130,13 +143,14 @@ impl Leases {
         }
         self.earliest_end_ms.lower(until.as_millis());
         let attempt = self.attempts.add(1);
-        shard.0.insert(key, Holder { attempt, until, is_committing: false });
+        shard.holders.insert(key, Holder { attempt, until, is_committing: false });
+        shard.room_max = shard.room_max.max(shard.holders.capacity());
         Ok(Token { fingerprint: key, attempt })
     }
 
     /// Ends the lease on `key`, whoever holds it.
     pub(crate) fn end(&self, shard: &mut Shard, key: Fingerprint) {
-        if shard.0.remove(&key).is_some() {
+        if shard.holders.remove(&key).is_some() {
             self.held.sub(1);
         }
     }
@@ -158,11 +172,11 @@ impl Leases {
         let mut dropped = 0;
         for shard in &self.shards {
             let mut shard = shard.lock();
-            let before = shard.0.len();
-            shard.0.retain(|_, holder| holder.until > now || holder.is_committing);
-            let earliest = shard.0.values().map(|holder| holder.until.as_millis()).min();
+            let before = shard.holders.len();
+            shard.holders.retain(|_, holder| holder.until > now || holder.is_committing);
+            let earliest = shard.holders.values().map(|holder| holder.until.as_millis()).min();
             self.earliest_end_ms.lower(earliest.unwrap_or(u64::MAX));
-            dropped += (before - shard.0.len()) as u64;
+            dropped += (before - shard.holders.len()) as u64;
         }
         self.held.sub(dropped);
         dropped
@@ -172,17 +186,17 @@ impl Leases {
 impl Shard {
     /// The holder of a lease on `key` that is not over, or that is being committed.
     pub(crate) fn live(&self, key: Fingerprint, now: Timestamp) -> Option<Holder> {
-        self.0.get(&key).copied().filter(|holder| holder.until > now || holder.is_committing)
+        self.holders.get(&key).copied().filter(|holder| holder.until > now || holder.is_committing)
     }
 
     /// Whether the lease on `key` is being committed.
     pub(crate) fn is_committing(&self, key: Fingerprint) -> bool {
-        self.0.get(&key).is_some_and(|holder| holder.is_committing)
+        self.holders.get(&key).is_some_and(|holder| holder.is_committing)
     }
 
     /// Whether there is a lease on `key`, over or not.
     pub(crate) fn holds(&self, key: Fingerprint) -> bool {
-        self.0.contains_key(&key)
+        self.holders.contains_key(&key)
     }
 
     /// The lease of a token, if nobody has taken it over; it may be over.
@@ -192,25 +206,35 @@ impl Shard {
     /// [`Error::LeaseLost`] when it is gone, somebody else's, or being committed already.
     pub(crate) fn of_token(&mut self, token: Token) -> Result<&mut Holder> {
         let lost = Error::LeaseLost { attempt: token.attempt };
-        let holder = self.0.get_mut(&token.fingerprint).ok_or_else(|| lost.clone())?;
+        let holder = self.holders.get_mut(&token.fingerprint).ok_or_else(|| lost.clone())?;
         let is_holder = holder.attempt == token.attempt || is_mutant("token_compare_removed");
         if is_holder && !holder.is_committing { Ok(holder) } else { Err(lost) }
     }
 
     /// Keeps the lease of a token, which is held, from everybody until its commit is over.
     pub(crate) fn mark_committing(&mut self, token: Token) {
-        if let Some(holder) = self.0.get_mut(&token.fingerprint) {
+        if let Some(holder) = self.holders.get_mut(&token.fingerprint) {
             holder.is_committing = true;
         }
     }
 
     /// The commit has failed: the lease is as it was before.
     pub(crate) fn unmark_committing(&mut self, token: Token) {
-        let holder = self.0.get_mut(&token.fingerprint);
+        let holder = self.holders.get_mut(&token.fingerprint);
         if let Some(holder) = holder.filter(|holder| holder.attempt == token.attempt) {
             holder.is_committing = false;
         }
     }
+}
+
+/// Bytes of a hash map with room for so many leases: a power of two of places, one in eight left free, with a
+/// byte beside each.
+fn map_bytes(room: usize) -> u64 {
+    if room == 0 {
+        return 0;
+    }
+    let places = (room + room.div_ceil(7)).next_power_of_two();
+    (places * (size_of::<(Fingerprint, Holder)>() + 1)) as u64
 }
 
 fn shard_index(key: Fingerprint) -> usize {

@@ -174,7 +174,7 @@ const _: () =
 /// Damaged places that are named one by one, in one file or one log; more are counted.
 pub(crate) const DAMAGES_MAX: usize = 100;
 
-/// Sealed generations above which the two cheapest neighbours are fused.
+/// Sealed generations above which two neighbours are fused.
 pub(crate) const GENERATIONS_MAX: usize = 4;
 
 /// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them

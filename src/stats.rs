@@ -6,7 +6,8 @@
 pub struct Stats {
     /// IDs held; an ID that is in two tables (renewed, or forgotten and seen again) counts twice.
     pub ids: u64,
-    /// Bytes charged against the budget: tables, filters and memory prepared for the next table.
+    /// Bytes charged against the budget: tables, filters, memory prepared for the next table, and what is
+    /// being made of them.
     pub memory_bytes: u64,
     /// The largest [`Stats::memory_bytes`] that the maintenance has seen.
     pub memory_bytes_peak: u64,
@@ -14,6 +15,19 @@ pub struct Stats {
     pub table_bytes: u64,
     /// The part of [`Stats::memory_bytes`] in filters.
     pub filter_bytes: u64,
+    /// The part of [`Stats::memory_bytes`] prepared for the next table.
+    pub spare_bytes: u64,
+    /// The part of [`Stats::memory_bytes`] in filters and merged tables that are being made.
+    pub making_bytes: u64,
+    /// All memory that the store holds: [`Stats::memory_bytes`], and what is not charged against the budget.
+    ///
+    /// The process has a few hundred KiB beside it, and pages of sealed files as the system sees fit.
+    pub held_bytes: u64,
+    /// The part of [`Stats::held_bytes`] in the lease table, which does not shrink.
+    pub lease_bytes: u64,
+    /// The part of [`Stats::held_bytes`] in the log's queue and in buffers through which files are written:
+    /// a few MiB at most, whatever the store holds.
+    pub buffer_bytes: u64,
     /// The budget in bytes.
     pub memory_budget: u64,
     /// Tables in use: the active one, one that is closing, and the frozen ones.
@@ -24,9 +38,12 @@ pub struct Stats {
     pub generation_bytes: u64,
     /// Times that a table was sealed.
     pub seals: u64,
+    /// Bytes that were written for that.
+    pub sealed_bytes: u64,
     /// Times that two generations were fused into one.
     pub compactions: u64,
-    /// Bytes that were written for that.
+    /// Bytes that were written for that. Together with [`Stats::sealed_bytes`], and over the latter: how often
+    /// everything was written.
     pub compacted_bytes: u64,
     /// Records that were read back from the log when the store was opened.
     pub records_replayed: u64,

@@ -17,6 +17,8 @@ mod options;
 mod random;
 #[path = "scenarios/replay.rs"]
 mod replay;
+#[path = "scenarios/steady.rs"]
+mod steady;
 #[path = "scenarios/verdicts.rs"]
 mod verdicts;
 #[path = "scenarios/windows.rs"]

@@ -150,9 +150,14 @@ impl GenerationWriter {
         self.ids
     }
 
-    /// Memory that the writer takes, nearly all of it for the filter.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.filter.memory_bytes() + self.buffer.capacity() as u64
+    /// Memory of the filter.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.filter.memory_bytes()
+    }
+
+    /// Memory that the writer takes beside its filter.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.buffer.capacity() as u64
     }
 
     /// Writes what is left and the header, syncs the file, gives it its name and syncs the directory.

@@ -75,6 +75,7 @@ pub(crate) struct Counters {
     pub(crate) merges: Counter,
     pub(crate) tables_expired: Counter,
     pub(crate) seals: Counter,
+    pub(crate) sealed_bytes: Counter,
     pub(crate) compactions: Counter,
     pub(crate) compacted_bytes: Counter,
     pub(crate) records_replayed: Counter,
@@ -85,7 +86,23 @@ pub(crate) struct Counters {
     pub(crate) memory_spare: Counter,
     pub(crate) memory_filter: Counter,
     pub(crate) memory_merge: Counter,
+    pub(crate) memory_seal: Counter,
+    /// Buffers through which files are written, which are not charged against the budget.
+    pub(crate) buffers_seal: Counter,
+    pub(crate) buffers_fusion: Counter,
     pub(crate) memory_peak: Counter,
+}
+
+impl Counters {
+    /// Bytes of filters and merged tables that are being made.
+    pub(crate) fn memory_making(&self) -> u64 {
+        self.memory_filter.get() + self.memory_merge.get() + self.memory_seal.get()
+    }
+
+    /// Bytes of buffers through which files are written.
+    pub(crate) fn file_buffers(&self) -> u64 {
+        self.buffers_seal.get() + self.buffers_fusion.get()
+    }
 }
 
 /// What one call, or one chunk of a batch, has recorded in the active table.
@@ -281,9 +298,7 @@ impl Core {
 
     /// Bytes charged against the memory budget.
     pub(crate) fn memory_bytes(&self, view: &View) -> u64 {
-        let counters = &self.counters;
-        let unnamed =
-            counters.memory_spare.get() + counters.memory_filter.get() + counters.memory_merge.get();
+        let unnamed = self.counters.memory_spare.get() + self.counters.memory_making();
         view.table_bytes() + view.filter_bytes() + unnamed
     }
 }

@@ -15,9 +15,18 @@
 //!
 //! # How much is written
 //!
-//! While more than [`GENERATIONS_MAX`] generations are listed the cheapest pair of neighbours is fused. With
-//! at most `k` generations kept and `n` tables sealed a key is then written about `k n^(1/k) / 2` times at
-//! most in all: 4 to 5 times at 10^8 keys. [`Stats::compacted_bytes`](crate::Stats::compacted_bytes) counts.
+//! While more than [`GENERATIONS_MAX`] generations are listed two neighbours are fused: those of which the
+//! older one is smallest beside all that is newer than it. So a file is only written again once as much has
+//! come behind it as that is worth. With at most `k` generations kept and `n` tables sealed, all in all at
+//! most `1 + 2/3 k n^(1/k)` times as much is written as was sealed, sealing included
+//! ([`Capacity::writes_per_key`](crate::capacity::Capacity::writes_per_key)): in a simulation with tables of
+//! one size 4.3 times with 20 tables (1.6 * 10^8 keys), 8 times with 200, 13 times with 1000.
+//! [`Stats::sealed_bytes`](crate::Stats::sealed_bytes) and
+//! [`Stats::compacted_bytes`](crate::Stats::compacted_bytes) count.
+//!
+//! The pair that is cheapest together was tried first. It is nearly always that of the two newest, so the
+//! newest file was written again for each table until it was as large as the others: 22 times with 200
+//! tables, 118 times with 1000.
 
 use crate::bloom::Mask;
 use crate::error::{Error, Result};
@@ -51,21 +60,20 @@ pub(crate) struct Fusion {
 }
 
 impl Fusion {
-    /// The fusion that is most worth having, if any: of the two neighbours that are cheapest together.
+    /// The fusion that is most worth having, if there are too many generations.
     pub(crate) fn begin(core: &Core, durable: &Durable, view: &View) -> Result<Option<Fusion>> {
         let count_max = if core.span.is_forever() { GENERATIONS_MAX } else { GENERATIONS_MAX_WINDOWED };
         if view.sealed.len() <= count_max {
             return Ok(None);
         }
-        let cost = |pair: &[Sealed]| pair[0].ids() + pair[1].ids();
-        let pairs = view.sealed.windows(2).enumerate().filter(|(_, pair)| can_fuse(pair));
-        let Some((index, pair)) = pairs.min_by_key(|(_, pair)| cost(pair)) else { return Ok(None) };
+        let Some(index) = next_pair(&view.sealed) else { return Ok(None) };
+        let pair = &view.sealed[index..index + 2];
         let (newer, older) = (pair[0].generation(), pair[1].generation());
         let (store_id, id) = (durable.store_id(), durable.generation_number());
         let spec = Spec {
             store_id,
             id,
-            ids: cost(pair),
+            ids: pair[0].ids() + pair[1].ids(),
             birth: newer.birth().min(older.birth()),
             tick_ms: core.span.tick_ms(),
             is_forever: core.span.is_forever(),
@@ -81,9 +89,15 @@ impl Fusion {
         }))
     }
 
-    /// Memory that is taken for it.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.writer.memory_bytes()
+    /// Memory of the filter that is being made.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.writer.filter_bytes()
+    }
+
+    /// Memory that is taken beside it.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        let facts = self.newer.facts.capacity() + self.older.facts.capacity();
+        self.writer.buffer_bytes() + (facts * size_of::<SealedFact>()) as u64
     }
 
     /// Whether a generation is one of the two.
@@ -187,6 +201,18 @@ fn replace(
         durable.events.note(Event::GenerationsFused { file, ids, bytes });
     }
     sources.iter().try_for_each(|id| durable.remove(&generation_name(*id)))
+}
+
+/// Which of the generations, newest first, is best fused with the one behind it: where that one is smallest
+/// beside all that is newer.
+fn next_pair(sealed: &[Sealed]) -> Option<usize> {
+    let mut newer = 0;
+    let candidates = sealed.windows(2).enumerate().filter_map(|(index, pair)| {
+        newer += u128::from(pair[0].ids());
+        can_fuse(pair).then(|| (index, u128::from(pair[1].ids()), newer.max(1)))
+    });
+    // The smaller of two fractions, without dividing.
+    candidates.min_by(|one, other| (one.1 * other.2).cmp(&(other.1 * one.2))).map(|(index, ..)| index)
 }
 
 /// Whether two neighbours are close enough in time for one file to state both.

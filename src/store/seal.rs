@@ -67,6 +67,16 @@ impl Seal {
         }))
     }
 
+    /// Memory of the filter that is being made.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.writer.filter_bytes()
+    }
+
+    /// Memory that is taken beside it.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.writer.buffer_bytes()
+    }
+
     /// Writes one slice; whether it was the last.
     pub(crate) fn step(&mut self, durable: &Durable) -> Result<bool> {
         let first = self.table.hi_at(self.next_line);
@@ -145,6 +155,7 @@ impl Seal {
         let log_last = durable.log_segment();
         succession.publish(&core.views, |view| list(view, &table, Sealed::new(generation, log_last)));
         core.counters.seals.add(1);
+        core.counters.sealed_bytes.add(bytes);
         durable.events.note(Event::GenerationSealed { file, ids, bytes });
         durable.remove_log_below(log_floor)
     }

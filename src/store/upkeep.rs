@@ -57,8 +57,13 @@ impl Upkeep {
             seal => seal,
         };
         let Some(mut seal) = begun else { return Ok(false) };
+        core.counters.memory_seal.set(seal.filter_bytes());
+        core.counters.buffers_seal.set(seal.buffer_bytes());
         if seal.step(durable)? {
-            seal.finish(core, durable, succession)?;
+            let outcome = seal.finish(core, durable, succession);
+            core.counters.memory_seal.set(0);
+            core.counters.buffers_seal.set(0);
+            outcome?;
         } else {
             self.seal = Some(seal);
         }
@@ -72,13 +77,15 @@ impl Upkeep {
             fusion => fusion,
         };
         let Some(mut fusion) = begun else { return Ok(false) };
-        core.counters.memory_merge.set(fusion.memory_bytes());
+        core.counters.memory_merge.set(fusion.filter_bytes());
+        core.counters.buffers_fusion.set(fusion.buffer_bytes());
         let outcome = fusion.step(durable);
         if outcome == Ok(false) {
             self.fusion = Some(fusion);
             return Ok(true);
         }
         core.counters.memory_merge.set(0);
+        core.counters.buffers_fusion.set(0);
         if let Err(cause) = outcome {
             self.has_failed_to_fuse = true;
             fusion.abandon(durable)?;
@@ -111,6 +118,7 @@ impl Upkeep {
         let is_over = |id: u64| over.iter().any(|(over, _)| *over == id);
         if let Some(fusion) = self.fusion.take_if(|fusion| over.iter().any(|(id, _)| fusion.is_source(*id))) {
             core.counters.memory_merge.set(0);
+            core.counters.buffers_fusion.set(0);
             fusion.abandon(durable)?;
         }
         durable.replace_manifest(core.now(), &core.cursors, |manifest| {
@@ -189,7 +197,9 @@ impl Core {
 
     /// Home lines that the table after `view`'s active one should have; as [`growth::next_lines`].
     pub(crate) fn next_lines(&self, view: &View, is_full: bool) -> u64 {
-        let lines = growth::next_lines(view, is_full, self.leases.held(), self.memory_budget);
+        let now = self.span.tick_at(self.now());
+        let need = growth::Need { is_full, now, leases: self.leases.held() };
+        let lines = growth::next_lines(view, &self.span, need, self.memory_budget);
         if self.durable.is_some() { lines.min(growth::logged_lines()) } else { lines }
     }
 

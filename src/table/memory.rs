@@ -1,8 +1,9 @@
 //! Zeroed memory for tables and filters: anonymous, in huge pages where the system has them.
 //!
 //! ```text
-//! mapping  |  up to 2 MiB  | element 0 | element 1 | ... | unused |
-//!                          ^ 2 MiB boundary, so that the kernel can use huge pages from the start
+//! mapping  |  up to 2 MiB  | element 0 | element 1 | ... | less than 2 MiB | unused |
+//!                          ^ 2 MiB boundary              ^ the last one
+//!                          |---- in huge pages -----------|-- small pages --|
 //! ```
 //!
 //! One of the two files with unsafe code; it knows nothing of what is kept in the memory. A random touch
@@ -90,8 +91,9 @@ impl<T: Zeroed> Region<T> {
         let start = if room == 0 { 0 } else { map.as_ptr().align_offset(HUGE_BYTES) };
         #[cfg(target_os = "linux")]
         if room > 0 {
+            // Whole ones only: a last one would be handed out for a few lines, and be charged to nobody.
             // Refused where the kernel has no huge pages: slower, not wrong.
-            let _ = map.advise(memmap2::Advice::HugePage);
+            let _ = map.advise_range(memmap2::Advice::HugePage, start, bytes / HUGE_BYTES * HUGE_BYTES);
         }
         Ok(Region { map, start, count, elements: std::marker::PhantomData })
     }

@@ -247,6 +247,11 @@ impl Log {
         self.common.fault.get()
     }
 
+    /// Memory of the queue and of the frame that is being written.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.common.queue.memory_bytes() + self.common.counts.frame_bytes_max.get()
+    }
+
     pub(crate) fn stats(&self) -> LogStats {
         LogStats {
             bytes_written: self.common.counts.bytes_written.get(),

@@ -67,6 +67,11 @@ impl Queue {
         }
     }
 
+    /// Memory of all places.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        size_of_val(&*self.cells) as u64
+    }
+
     fn cell(&self, ticket: u64) -> &Cell {
         &self.cells[usize::try_from(ticket % LOG_CELLS).expect("there are few places")]
     }

@@ -73,6 +73,8 @@ pub(super) struct Counts {
     pub(super) frames: Counter,
     pub(super) syncs: Counter,
     pub(super) segments: Counter,
+    /// The largest frame so far, for which there is memory.
+    pub(super) frame_bytes_max: Counter,
 }
 
 /// What only the writer touches.
@@ -256,6 +258,7 @@ impl Writer {
         self.marked = durable_below;
         common.counts.frames.add(1);
         common.counts.bytes_written.add(bytes);
+        common.counts.frame_bytes_max.raise(bytes);
         Ok(())
     }
 

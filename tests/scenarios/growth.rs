@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use firstseen::{Options, Stats, Store, Verdict};
+use firstseen::{Durability, Maintenance, Options, Stats, Store, Verdict};
 
 use crate::random::Random;
 
@@ -58,6 +58,33 @@ fn growth_to_millions_of_ids_keeps_verdicts_and_memory_in_bounds() {
         assert!(batch(&store, &names).iter().all(|verdict| verdict.is_duplicate()), "chunk {chunk}");
     }
     report(&mut took, &stats);
+}
+
+/// IDs for which the maintenance takes one step: a slice of some 16,000 lines, about a millisecond.
+const IDS_PER_STEP: u64 = 1 << 14;
+
+/// A rotation is never queued behind a filter, a merge, a seal or a fusion: these go on in slices of bounded
+/// work. From when a table should be rotated until it takes no more IDs four steps are taken here, and the
+/// filter of one table alone takes eight.
+#[test]
+fn growth_with_little_maintenance_never_makes_a_caller_wait() {
+    let dir = std::env::temp_dir().join(format!("firstseen-growth-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let options = Options::new().maintenance(Maintenance::Manual).first_table_lines(1 << 17);
+    for (which, store) in [
+        ("in memory", store(options.clone())),
+        ("directory", Store::open_with(&dir, options.durability(Durability::None)).unwrap()),
+    ] {
+        for first in (0..IDS).step_by(IDS_PER_STEP as usize) {
+            let names: Vec<[u8; 8]> = (first..first + IDS_PER_STEP).map(name).collect();
+            assert!(batch(&store, &names).iter().all(|verdict| verdict.is_first_seen()), "{which} {first}");
+            store.maintain().unwrap();
+        }
+        let stats = store.stats();
+        assert_eq!(stats.stalls, 0, "{which}: {stats:?}");
+        assert!(stats.rotations > 3 && stats.merges + stats.seals > 0, "{which}: {stats:?}");
+    }
+    let _ = std::fs::remove_dir_all(&dir);
 }
 
 /// Figures to look at; a busy machine makes them longer, so they decide nothing.

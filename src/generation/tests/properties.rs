@@ -101,7 +101,7 @@ fn filter_at_hand_answers_as_the_one_in_the_file() {
         writer.push(*key, *state, *until).unwrap();
     }
     assert_eq!(writer.ids(), 500);
-    assert!(writer.memory_bytes() >= 500 * 12 / 8);
+    assert!(writer.filter_bytes() >= 500 * 12 / 8);
     let (sealed, filter) = writer.finish(&shelf).unwrap();
     let generation = Generation::open_with(&shelf, &sealed, STORE, Access::Map, filter).unwrap();
     let from_file = Generation::open(&shelf, &sealed, STORE, Access::Map).unwrap();
