@@ -5,7 +5,7 @@ use crate::bloom::{BLOCK_BYTES, Bloom, Mask};
 use crate::error::Error;
 use crate::error::Result;
 use crate::fingerprint::Fingerprint;
-use crate::stamp::State;
+use crate::stamp::{Stamp, State};
 use crate::storage::Storage;
 use crate::table::prefetch;
 
@@ -113,6 +113,11 @@ impl Generation {
         self.file.header.lines
     }
 
+    /// Lines that are anybody's home.
+    pub(crate) fn home_lines(&self) -> u64 {
+        self.file.header.home_lines
+    }
+
     /// The tick that its versions count from.
     pub(crate) fn birth(&self) -> u64 {
         self.file.header.birth
@@ -175,6 +180,20 @@ impl Generation {
     /// [`Error::Corrupt`] at the first damaged line; [`Error::Io`].
     pub(crate) fn facts_in(&self, first: u64, count: u64, facts: &mut Vec<SealedFact>) -> Result<()> {
         self.file.facts_in(first, count, facts)
+    }
+
+    /// Hands on what is in `count` lines from `first` on: number of the line, slot, key and stamp.
+    ///
+    /// # Errors
+    ///
+    /// As [`Generation::facts_in`]; what was handed on before that is right.
+    pub(crate) fn each_slot_in(
+        &self,
+        first: u64,
+        count: u64,
+        visit: impl FnMut(u64, usize, Fingerprint, Stamp),
+    ) -> Result<()> {
+        self.file.each_slot_in(first, count, visit)
     }
 
     /// Appends the facts of keys with a `hi` in `first..=last`, in the order of `hi`.

@@ -1,7 +1,9 @@
 //! Passes over all facts of a generation: for merging, exporting and verifying.
 
 use crate::error::Result;
+use crate::fingerprint::Fingerprint;
 use crate::limits::{GENERATION_BLOCK_BYTES, LINE_BYTES};
+use crate::stamp::{Stamp, State};
 
 use super::file::{SealedFile, index};
 use super::header::Header;
@@ -33,6 +35,37 @@ impl SealedFile {
             }
             Ok(())
         })
+    }
+
+    /// Hands on what is in `count` lines from `first` on: number of the line, slot, key and stamp.
+    pub(super) fn each_slot_in(
+        &self,
+        first: u64,
+        count: u64,
+        mut visit: impl FnMut(u64, usize, Fingerprint, Stamp),
+    ) -> Result<()> {
+        self.each_block(first, first.saturating_add(count), |block, block_first| {
+            for (line, line_index) in block.as_chunks().0.iter().zip(block_first..) {
+                for (slot, fact) in self.intact_slots(line, line_index)?.enumerate() {
+                    let (key, state, version) = fact.ok_or_else(|| self.damaged(line_index))?;
+                    visit(line_index, slot, key, Stamp::new(state, version));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// What a line has in its slots, when its checksum is right.
+    fn intact_slots(
+        &self,
+        line: &line::Line,
+        line_index: u64,
+    ) -> Result<impl Iterator<Item = Option<(Fingerprint, State, u32)>>> {
+        if line::is_intact(line, self.seeds.of_line(line_index)) {
+            Ok(line::slots(line))
+        } else {
+            Err(self.damaged(line_index))
+        }
     }
 
     /// Appends the facts of keys with a `hi` in `first..=last`, in the order of `hi`.
@@ -70,10 +103,7 @@ impl SealedFile {
         line_index: u64,
         facts: &mut Vec<SealedFact>,
     ) -> Result<()> {
-        if !line::is_intact(line, self.seeds.of_line(line_index)) {
-            return Err(self.damaged(line_index));
-        }
-        for slot in line::slots(line) {
+        for slot in self.intact_slots(line, line_index)? {
             let (key, state, version) = slot.ok_or_else(|| self.damaged(line_index))?;
             let until = self.header.birth.saturating_add(version.into());
             facts.push(SealedFact { key, state, until });

@@ -87,6 +87,7 @@ pub(crate) struct Counters {
     pub(crate) memory_filter: Counter,
     pub(crate) memory_merge: Counter,
     pub(crate) memory_seal: Counter,
+    pub(crate) memory_recall: Counter,
     /// Buffers through which files are written, which are not charged against the budget.
     pub(crate) buffers_seal: Counter,
     pub(crate) buffers_fusion: Counter,
@@ -94,9 +95,10 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Bytes of filters and merged tables that are being made.
+    /// Bytes of filters and merged tables that are being made, and of one that is brought back.
     pub(crate) fn memory_making(&self) -> u64 {
-        self.memory_filter.get() + self.memory_merge.get() + self.memory_seal.get()
+        let made = self.memory_filter.get() + self.memory_merge.get() + self.memory_seal.get();
+        made + self.memory_recall.get()
     }
 
     /// Bytes of buffers through which files are written.

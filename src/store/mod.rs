@@ -26,6 +26,7 @@ mod outcome;
 mod pace;
 mod pacers;
 mod pending;
+mod recall;
 mod refill;
 mod replay;
 mod rescue;

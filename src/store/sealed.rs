@@ -4,20 +4,27 @@ use crate::bloom::{Bloom, Mask};
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::generation::Generation;
+use crate::limits::LINE_BYTES;
 use crate::stamp::State;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Counter, Mutex};
 use crate::table::Table;
 
 use super::fact::{Fact, Retry};
+
+/// A look-up in a file for so many of its lines: one for every fourth page.
+const LINES_PER_ASKED: u64 = 4 * 4096 / LINE_BYTES;
 
 /// A generation in a view.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
     generation: Arc<Generation>,
-    /// The table that the file was written from, and its filter: the faster ones, while memory allows.
+    /// The table that the file was written from, and its filter, or a copy of the file's lines: the faster
+    /// ones, while memory allows.
     memory: Option<(Arc<Table>, Option<Arc<Bloom>>)>,
     /// The last log segment that may tell of what is in it.
     log_last: u64,
+    /// Look-ups that went to the file.
+    asked: Arc<Counter>,
     /// What the last failed look-up met.
     damage: Arc<Mutex<Option<Error>>>,
 }
@@ -25,13 +32,24 @@ pub(crate) struct Sealed {
 impl Sealed {
     /// A generation that is read from its file, and of which log segments up to `log_last` may tell.
     pub(crate) fn new(generation: Generation, log_last: u64) -> Sealed {
-        Sealed { generation: Arc::new(generation), memory: None, log_last, damage: Arc::default() }
+        Sealed {
+            generation: Arc::new(generation),
+            memory: None,
+            log_last,
+            asked: Arc::default(),
+            damage: Arc::default(),
+        }
     }
 
     /// Answers from the table that the file was written from.
     pub(crate) fn with_memory(mut self, table: Arc<Table>, filter: Option<Arc<Bloom>>) -> Sealed {
         self.memory = Some((table, filter));
         self
+    }
+
+    /// Answers from a copy of the file's lines from now on.
+    pub(crate) fn recall(&mut self, table: Arc<Table>) {
+        self.memory = Some((table, None));
     }
 
     /// Answers from the file from now on.
@@ -79,7 +97,13 @@ impl Sealed {
         }
     }
 
+    /// Whether so many look-ups went to the file that reading all of it would have paid.
+    pub(crate) fn is_worth_recalling(&self) -> bool {
+        self.table().is_none() && self.asked.get() > self.generation.lines() / LINES_PER_ASKED
+    }
+
     fn fact_in_file(&self, key: Fingerprint) -> Result<Fact, Retry> {
+        self.asked.add(1);
         match self.generation.find(key) {
             Ok(None) => Ok(Fact::None),
             Ok(Some((State::Seen, until))) => Ok(Fact::Seen(until)),

@@ -9,6 +9,7 @@ use super::core::Core;
 use super::durable::Durable;
 use super::fuse::Fusion;
 use super::growth;
+use super::recall::Recall;
 use super::seal::{Seal, trim_log};
 use super::sealed::Sealed;
 use super::succession::Succession;
@@ -22,6 +23,9 @@ pub(crate) struct Upkeep {
     /// Whether a source turned out to be damaged, or too many keys to crowd: trying again would only write
     /// for nothing.
     has_failed_to_fuse: bool,
+    recall: Option<Recall>,
+    /// Generations that could not be brought back into memory.
+    not_recalled: Vec<u64>,
 }
 
 impl Upkeep {
@@ -38,6 +42,7 @@ impl Upkeep {
         Ok(self.step_seal(core, durable, succession)?
             // A filter that can't be loaded is asked in the map, and tried again later.
             || load_filter(core).unwrap_or(false)
+            || self.step_recall(core, durable, succession)
             || self.step_fusion(core, durable, succession)?)
     }
 
@@ -68,6 +73,37 @@ impl Upkeep {
             self.seal = Some(seal);
         }
         Ok(true)
+    }
+
+    /// One slice of bringing a generation back into memory; false when there is none to bring.
+    fn step_recall(&mut self, core: &Core, durable: &Durable, succession: &mut Succession) -> bool {
+        let view = core.views.load();
+        let is_listed = |id: u64| view.sealed.iter().any(|sealed| sealed.generation().id() == id);
+        // What is fused or over by now is not needed any more.
+        self.recall.take_if(|recall| !is_listed(recall.id()));
+        self.not_recalled.retain(|id| is_listed(*id));
+        let is_wanted = |id: u64| {
+            !self.not_recalled.contains(&id)
+                && self.fusion.as_ref().is_none_or(|fusion| !fusion.is_source(id))
+        };
+        let begun = self.recall.take().or_else(|| Recall::begin(core, &view, is_wanted));
+        drop(view);
+        core.counters.memory_recall.set(begun.as_ref().map_or(0, Recall::memory_bytes));
+        let Some(mut recall) = begun else { return false };
+        match recall.step() {
+            Ok(false) => {
+                self.recall = Some(recall);
+                return true;
+            }
+            Ok(true) => recall.finish(core, succession),
+            Err(cause) => {
+                // Its file goes on answering, and refuses what is damaged.
+                self.not_recalled.push(recall.id());
+                durable.events.note(Event::Damaged { cause });
+            }
+        }
+        core.counters.memory_recall.set(0);
+        true
     }
 
     fn step_fusion(&mut self, core: &Core, durable: &Durable, succession: &mut Succession) -> Result<bool> {

@@ -380,6 +380,15 @@ impl Table {
         true
     }
 
+    /// Writes a key where it is in another table with as many home lines, of which this one becomes a copy.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such line or slot.
+    pub(crate) fn put_at(&self, line_index: u64, slot: usize, key: Fingerprint, stamp: Stamp) {
+        self.lines[to_index(line_index)].put(slot, key, stamp);
+    }
+
     /// Raises a key's fact to at least `stamp`, while nobody else writes; `None` when there is no room.
     ///
     /// Returns whether the key is new to the table.
