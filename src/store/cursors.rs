@@ -76,3 +76,28 @@ impl Cursors {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursor_logged_later_stays_whoever_sets_last() {
+        let cursors = Cursors::new(BTreeMap::from([("a".to_owned(), 1)]));
+        cursors.set(&[("a", 5), ("b", 5)], 5);
+        cursors.set(&[("a", 4), ("c", 4)], 4);
+        assert_eq!(["a", "b", "c"].map(|name| cursors.get(name)), [Some(5), Some(5), Some(4)]);
+        assert_eq!(cursors.logged_last(&[("a", 4), ("c", 4)], 4), [("c", 4)]);
+        cursors.set(&[("a", 7)], 6);
+        assert_eq!(cursors.all()["a"], 7);
+    }
+
+    #[test]
+    fn cursors_without_a_log_are_those_set_last() {
+        let cursors = Cursors::default();
+        cursors.set(&[("a", 5)], 0);
+        cursors.set(&[("a", 4)], 0);
+        assert_eq!(cursors.get("a"), Some(4));
+    }
+}
