@@ -42,8 +42,8 @@ pub struct Stats {
     pub sealed_bytes: u64,
     /// Times that two generations were fused into one.
     pub compactions: u64,
-    /// Bytes that were written for that. Together with [`Stats::sealed_bytes`], and over the latter: how often
-    /// everything was written.
+    /// Bytes that were written for that. Together with [`Stats::sealed_bytes`], and over the latter: how
+    /// often everything was written.
     pub compacted_bytes: u64,
     /// Records that were read back from the log when the store was opened.
     pub records_replayed: u64,

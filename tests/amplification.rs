@@ -1,7 +1,5 @@
 //! How often everything is written when tables are sealed and files are fused: a real run with small tables.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops, with the place")]
-
 use std::sync::Arc;
 
 use firstseen::testing::SimDisk;

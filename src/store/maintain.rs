@@ -294,7 +294,7 @@ impl Structure {
             if spare.touched >= lines {
                 return false;
             }
-            let until = (spare.touched + LINES_PER_STEP * 4).min(lines);
+            let until = (spare.touched + LINES_PER_STEP).min(lines);
             touch(&spare.lines, spare.touched, until);
             spare.touched = until;
             return true;

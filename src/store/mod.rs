@@ -89,6 +89,14 @@ use self::handle::Handle;
 /// assert!(store.contains("invoice-17")?);
 /// # Ok::<(), firstseen::Error>(())
 /// ```
+///
+/// # How long a call takes
+///
+/// Growth stops nobody: the next table is reserved and touched ahead of need, and filters, merges, seals and
+/// fusions go on in slices behind the callers. In memory no call should take longer than 20 ms beyond what
+/// the machine interrupts every program for; most take less than a microsecond. Where IDs come faster than
+/// maintenance makes room, callers wait for it, and [`Stats::stalls`] counts. With a directory a call also
+/// waits for its part of the log, as long as the disk takes for that.
 #[derive(Clone, Debug)]
 pub struct Store {
     engine: Handle,
