@@ -16,7 +16,8 @@ fn writes_max(tables: u64) -> f64 {
     if tables <= FILES { 1.0 } else { 1.0 + FILES * tables.powf(1.0 / FILES) * 2.0 / 3.0 }
 }
 
-/// The two newest files were fused again and again, so that with 240 tables everything was written 27 times.
+/// The two newest files were fused again and again, so that what was written grew with the
+/// number of tables, and not with its root.
 #[test]
 fn everything_is_written_no_more_often_than_stated() {
     let disk = SimDisk::new(1);

@@ -1,7 +1,7 @@
 //! Batches: the same checks, with the memory accesses of many overlapped.
 //!
 //! A check of one ID waits about 100 ns for its cache line. A batch asks for the lines of IDs further on
-//! while it decides the present one, in three stages:
+//! while it decides the present one, in three stages, or four:
 //!
 //! ```text
 //! index:        decided | deciding ... screening ... hashing
@@ -11,7 +11,7 @@
 //! Hashing asks for the line in the active table and for the filter blocks; screening asks the filters, and
 //! for the lines of the tables that may have the ID; deciding is [`View::check`], in the order of the
 //! batch, so a second equal ID in one batch is a duplicate. While there is only the active table screening
-//! is left out.
+//! is left out; where there are many, a stage before it peeks into the active table.
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -36,7 +36,10 @@ const IDS_AHEAD: usize = 24;
 
 /// IDs in flight at the same time, a power of two.
 const RING: usize = 64;
-const _: () = assert!(RING.is_power_of_two() && RING > 2 * AHEAD);
+const _: () = assert!(RING.is_power_of_two() && RING > 3 * AHEAD);
+
+/// Frozen tables and generations from which on the active table is asked before their filters are.
+const PEEK_FROM: usize = 3;
 
 /// What the places of a ring hold before their first use.
 const NO_KEY: Fingerprint = Fingerprint::from_halves(1, 1);
@@ -123,10 +126,12 @@ impl Engine {
     ) -> usize {
         let view = self.views.load();
         let mut recorded = self.recorded();
-        let answered = if view.is_single() {
-            view.check_chunk(verdicts, moment, key_of, &mut recorded)
-        } else {
-            view.check_chunk_screened(verdicts, moment, key_of, &mut recorded)
+        let answered = match view.older.len() + view.sealed.len() {
+            _ if view.is_single() => view.check_chunk(verdicts, moment, key_of, &mut recorded),
+            behind if behind < PEEK_FROM => {
+                view.check_chunk_screened(verdicts, moment, key_of, &mut recorded)
+            }
+            _ => view.check_chunk_deep(verdicts, moment, key_of, &mut recorded),
         };
         self.settle(&view, moment, &recorded);
         drop(recorded);
@@ -181,7 +186,8 @@ impl View {
             while hashed < (index + 2 * AHEAD).min(count) {
                 let Some(key) = key_of(hashed) else { break };
                 keys[hashed % RING] = key;
-                self.prefetch(key);
+                self.prefetch_lines(key);
+                self.prefetch_filters(key);
                 hashed += 1;
             }
             while screened < (index + AHEAD).min(hashed) {
@@ -194,6 +200,56 @@ impl View {
                 return index;
             }
             match self.check(keys[index % RING], moment, Some(candidates[index % RING]), recorded) {
+                Ok(verdict) => verdicts[index] = verdict,
+                Err(_) => return index,
+            }
+        }
+        count
+    }
+
+    /// Hashing, peeking into the active table, screening and deciding.
+    ///
+    /// Most duplicates come soon after the first: where there are many filters, those that the active table
+    /// knows need not ask them. What it knows it goes on knowing, and without candidates a check that needs
+    /// them screens for itself.
+    fn check_chunk_deep(
+        &self,
+        verdicts: &mut [Verdict],
+        moment: Moment,
+        key_of: impl Fn(usize) -> Option<Fingerprint>,
+        recorded: &mut Recorded<'_>,
+    ) -> usize {
+        let mut keys = [NO_KEY; RING];
+        let mut candidates = [None; RING];
+        let mut is_known = [false; RING];
+        let count = verdicts.len();
+        let (mut hashed, mut peeked, mut screened) = (0, 0, 0);
+        for index in 0..count {
+            while hashed < (index + 3 * AHEAD).min(count) {
+                let Some(key) = key_of(hashed) else { break };
+                keys[hashed % RING] = key;
+                self.prefetch_lines(key);
+                hashed += 1;
+            }
+            while peeked < (index + 2 * AHEAD).min(hashed) {
+                let key = keys[peeked % RING];
+                is_known[peeked % RING] = self.is_in_active(key);
+                if !is_known[peeked % RING] {
+                    self.prefetch_filters(key);
+                }
+                peeked += 1;
+            }
+            while screened < (index + AHEAD).min(peeked) {
+                let (key, is_known) = (keys[screened % RING], is_known[screened % RING]);
+                let found = (!is_known).then(|| self.screen(key));
+                self.prefetch_candidates(key, found.unwrap_or(0));
+                candidates[screened % RING] = found;
+                screened += 1;
+            }
+            if index == hashed {
+                return index;
+            }
+            match self.check(keys[index % RING], moment, candidates[index % RING], recorded) {
                 Ok(verdict) => verdicts[index] = verdict,
                 Err(_) => return index,
             }

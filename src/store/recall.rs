@@ -5,8 +5,8 @@
 //! costs a page fault the first time and a walk of the page tables ever after. With 10^8 IDs and half of all
 //! checks spread over them that is 600 instead of 80 ns a check.
 //!
-//! Nothing is read for a store that is opened for a few look-ups: a file is worth copying when as many look-ups
-//! went to it as it has pages, give or take.
+//! Nothing is read for a store that is opened for a few look-ups: a file is worth copying when one look-up
+//! went to it for every fourth of its pages.
 //!
 //! A file's lines lie as those of a table do: a key is in its home line or behind a run of full ones. So the
 //! copy is a table whose lines are put where they were, each checked on its way (G4), and calls go on

@@ -24,7 +24,7 @@
 use crate::bloom::{Bloom, Mask};
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
-use crate::stamp::{Stamp, StampCell};
+use crate::stamp::{Stamp, StampCell, State};
 use crate::sync::Arc;
 use crate::table::{Probe, Table, Vacancy};
 
@@ -193,10 +193,31 @@ impl View {
     /// table and its filter blocks.
     #[inline]
     pub(crate) fn prefetch(&self, key: Fingerprint) {
+        self.prefetch_lines(key);
+        self.prefetch_filters(key);
+    }
+
+    /// Asks the processor for a key's line in the active and the closing table.
+    #[inline]
+    pub(crate) fn prefetch_lines(&self, key: Fingerprint) {
         self.active.prefetch(key);
         if let Some(closing) = &self.closing {
             closing.table.prefetch(key);
         }
+    }
+
+    /// Whether the active table has a fact of a key, so that no older table is asked.
+    #[inline]
+    pub(crate) fn is_in_active(&self, key: Fingerprint) -> bool {
+        match self.active.find(key) {
+            Probe::Hit(cell) => cell.load().state() != State::Undecided,
+            Probe::Miss(_) | Probe::Exhausted => false,
+        }
+    }
+
+    /// Asks the processor for a key's filter blocks.
+    #[inline]
+    pub(crate) fn prefetch_filters(&self, key: Fingerprint) {
         for older in &self.older {
             if let Some(filter) = &older.filter {
                 filter.prefetch(key);

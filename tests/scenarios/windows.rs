@@ -267,3 +267,38 @@ fn forgotten_ids_stay_forgotten_when_new_tables_are_merged() {
     }
     assert!(merges_of_two > 1, "{:?}", store.stats());
 }
+
+/// With many tables behind it a batch peeks into the active one before it asks their filters. What is there
+/// and what is not, what was forgotten, and what comes twice in one batch is answered as one by one.
+#[test]
+fn batch_over_many_tables_answers_as_single_checks_do() {
+    let window = Window::Fixed(secs(1000));
+    let pair = [store_with_clock(window, manual()), store_with_clock(window, manual())];
+    let in_batches = |ids: &[String]| ids.chunks(100).flat_map(|ids| super::batch(&pair[0].0, ids)).collect();
+    let (mut next, mut tables_max) = (0, 0);
+    for round in 0..40_u64 {
+        // A third new, a third from this round or the one before, a third from any time.
+        let ids: Vec<String> = (0..600_u64)
+            .map(|index| match index % 3 {
+                0 => {
+                    next += 1;
+                    next
+                }
+                1 => next - next.min(index * 7 % 300),
+                _ => index.wrapping_mul(0x9e37_79b9) % (next + 1),
+            })
+            .map(|id| format!("id {id}"))
+            .collect();
+        let batched: Vec<Verdict> = in_batches(&ids);
+        for (id, verdict) in ids.iter().zip(batched) {
+            assert_eq!(check(&pair[1].0, id), verdict, "{id} in round {round}");
+        }
+        for (store, clock) in &pair {
+            assert!(store.forget(format!("id {}", next - 1)).unwrap());
+            clock.advance(secs(130));
+            assert!(rests_within(store, 100_000));
+            tables_max = tables_max.max(store.stats().tables);
+        }
+    }
+    assert!(tables_max >= 5, "{tables_max} tables");
+}
