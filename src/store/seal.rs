@@ -213,7 +213,7 @@ fn list(view: &mut View, table: &Arc<Table>, mut sealed: Sealed) {
     let index = view.older.iter().position(|older| Arc::ptr_eq(&older.table, table));
     let frozen: Option<Older> = index.map(|index| view.older.remove(index));
     if let Some(frozen) = frozen {
-        sealed = sealed.with_memory(frozen.table, frozen.filter);
+        sealed = sealed.with_memory(frozen.table);
     }
     view.sealed.insert(0, sealed);
 }

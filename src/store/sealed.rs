@@ -1,6 +1,6 @@
 //! A sealed generation as one call sees it: a file, its filter, and perhaps the table that it was made from.
 
-use crate::bloom::{Bloom, Mask};
+use crate::bloom::Mask;
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::generation::Generation;
@@ -18,9 +18,8 @@ const LINES_PER_ASKED: u64 = 4 * 4096 / LINE_BYTES;
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
     generation: Arc<Generation>,
-    /// The table that the file was written from, and its filter, or a copy of the file's lines: the faster
-    /// ones, while memory allows.
-    memory: Option<(Arc<Table>, Option<Arc<Bloom>>)>,
+    /// The table that the file was written from, or a copy of its lines: the faster one, while memory allows.
+    memory: Option<Arc<Table>>,
     /// The last log segment that may tell of what is in it.
     log_last: u64,
     /// Look-ups that went to the file.
@@ -42,14 +41,14 @@ impl Sealed {
     }
 
     /// Answers from the table that the file was written from.
-    pub(crate) fn with_memory(mut self, table: Arc<Table>, filter: Option<Arc<Bloom>>) -> Sealed {
-        self.memory = Some((table, filter));
+    pub(crate) fn with_memory(mut self, table: Arc<Table>) -> Sealed {
+        self.memory = Some(table);
         self
     }
 
     /// Answers from a copy of the file's lines from now on.
     pub(crate) fn recall(&mut self, table: Arc<Table>) {
-        self.memory = Some((table, None));
+        self.memory = Some(table);
     }
 
     /// Answers from the file from now on.
@@ -68,17 +67,12 @@ impl Sealed {
 
     /// The table in memory, if there still is one.
     pub(crate) fn table(&self) -> Option<&Arc<Table>> {
-        self.memory.as_ref().map(|(table, _)| table)
-    }
-
-    fn filter(&self) -> Option<&Arc<Bloom>> {
-        self.memory.as_ref().and_then(|(_, filter)| filter.as_ref())
+        self.memory.as_ref()
     }
 
     /// Bytes of memory that its filter would take, where it is only in the map of the file.
     pub(crate) fn filter_bytes_unloaded(&self) -> Option<u64> {
-        let is_loaded = self.filter().is_some() || self.generation.is_filter_loaded();
-        (!is_loaded).then(|| self.generation.filter_bytes())
+        (!self.generation.is_filter_loaded()).then(|| self.generation.filter_bytes())
     }
 
     /// What the generation knows of a key.
@@ -122,18 +116,12 @@ impl Sealed {
 
     #[inline]
     pub(crate) fn may_contain(&self, key: Fingerprint, mask: Mask) -> bool {
-        match self.filter() {
-            Some(filter) => filter.may_contain_masked(key, mask),
-            None => self.generation.may_contain_masked(key, mask),
-        }
+        self.generation.may_contain_masked(key, mask)
     }
 
     #[inline]
     pub(crate) fn prefetch_filter(&self, key: Fingerprint) {
-        match self.filter() {
-            Some(filter) => filter.prefetch(key),
-            None => self.generation.prefetch(key),
-        }
+        self.generation.prefetch(key);
     }
 
     #[inline]
@@ -146,7 +134,7 @@ impl Sealed {
 
     /// Bytes charged for filters.
     pub(crate) fn filter_bytes(&self) -> u64 {
-        self.filter().map_or(0, |filter| filter.memory_bytes()) + self.generation.memory_bytes()
+        self.generation.memory_bytes()
     }
 
     /// Bytes charged for the table in memory.
