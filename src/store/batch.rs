@@ -129,9 +129,9 @@ impl Engine {
         let answered = match view.older.len() + view.sealed.len() {
             _ if view.is_single() => view.check_chunk(verdicts, moment, key_of, &mut recorded),
             behind if behind < PEEK_FROM => {
-                view.check_chunk_screened(verdicts, moment, key_of, &mut recorded)
+                view.check_chunk_screened::<false>(verdicts, moment, key_of, &mut recorded)
             }
-            _ => view.check_chunk_deep(verdicts, moment, key_of, &mut recorded),
+            _ => view.check_chunk_screened::<true>(verdicts, moment, key_of, &mut recorded),
         };
         self.settle(&view, moment, &recorded);
         drop(recorded);
@@ -170,49 +170,12 @@ impl View {
         count
     }
 
-    /// Hashing, screening and deciding.
-    fn check_chunk_screened(
-        &self,
-        verdicts: &mut [Verdict],
-        moment: Moment,
-        key_of: impl Fn(usize) -> Option<Fingerprint>,
-        recorded: &mut Recorded<'_>,
-    ) -> usize {
-        let mut keys = [NO_KEY; RING];
-        let mut candidates = [0_u64; RING];
-        let count = verdicts.len();
-        let (mut hashed, mut screened) = (0, 0);
-        for index in 0..count {
-            while hashed < (index + 2 * AHEAD).min(count) {
-                let Some(key) = key_of(hashed) else { break };
-                keys[hashed % RING] = key;
-                self.prefetch_lines(key);
-                self.prefetch_filters(key);
-                hashed += 1;
-            }
-            while screened < (index + AHEAD).min(hashed) {
-                let key = keys[screened % RING];
-                candidates[screened % RING] = self.screen(key);
-                self.prefetch_candidates(key, candidates[screened % RING]);
-                screened += 1;
-            }
-            if index == hashed {
-                return index;
-            }
-            match self.check(keys[index % RING], moment, Some(candidates[index % RING]), recorded) {
-                Ok(verdict) => verdicts[index] = verdict,
-                Err(_) => return index,
-            }
-        }
-        count
-    }
-
-    /// Hashing, peeking into the active table, screening and deciding.
+    /// Hashing, screening and deciding; where it `PEEKS`, looking into the active table before screening.
     ///
     /// Most duplicates come soon after the first: where there are many filters, those that the active table
     /// knows need not ask them. What it knows it goes on knowing, and without candidates a check that needs
     /// them screens for itself.
-    fn check_chunk_deep(
+    fn check_chunk_screened<const PEEKS: bool>(
         &self,
         verdicts: &mut [Verdict],
         moment: Moment,
@@ -220,18 +183,22 @@ impl View {
         recorded: &mut Recorded<'_>,
     ) -> usize {
         let mut keys = [NO_KEY; RING];
-        let mut candidates = [None; RING];
         let mut is_known = [false; RING];
+        let mut candidates = [None; RING];
         let count = verdicts.len();
         let (mut hashed, mut peeked, mut screened) = (0, 0, 0);
         for index in 0..count {
-            while hashed < (index + 3 * AHEAD).min(count) {
+            while hashed < (index + if PEEKS { 3 } else { 2 } * AHEAD).min(count) {
                 let Some(key) = key_of(hashed) else { break };
                 keys[hashed % RING] = key;
                 self.prefetch_lines(key);
                 hashed += 1;
+                if !PEEKS {
+                    self.prefetch_filters(key);
+                    peeked = hashed;
+                }
             }
-            while peeked < (index + 2 * AHEAD).min(hashed) {
+            while PEEKS && peeked < (index + 2 * AHEAD).min(hashed) {
                 let key = keys[peeked % RING];
                 is_known[peeked % RING] = self.is_in_active(key);
                 if !is_known[peeked % RING] {
@@ -240,8 +207,8 @@ impl View {
                 peeked += 1;
             }
             while screened < (index + AHEAD).min(peeked) {
-                let (key, is_known) = (keys[screened % RING], is_known[screened % RING]);
-                let found = (!is_known).then(|| self.screen(key));
+                let key = keys[screened % RING];
+                let found = (!is_known[screened % RING]).then(|| self.screen(key));
                 self.prefetch_candidates(key, found.unwrap_or(0));
                 candidates[screened % RING] = found;
                 screened += 1;
