@@ -151,6 +151,12 @@ pub(crate) const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
 /// Longest segment of the log; a longer one is not read.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
+/// Bytes of a segment that one step of making it fills: less than a millisecond.
+pub(crate) const SEGMENT_SLICE_BYTES: u64 = 1 << 20;
+
+/// Slices of a segment in the making that are filled between two syncs, so that each sync is short.
+pub(crate) const SEGMENT_SLICES_PER_SYNC: u64 = 4;
+
 /// Full segments that may wait for their sync; the writer syncs the oldest itself when there are more.
 pub(crate) const SEGMENTS_UNSYNCED_MAX: usize = 2;
 

@@ -53,6 +53,8 @@ pub(crate) struct Structure {
     has_failed_to_merge: bool,
     /// What is being done on disk, in a store that has one.
     upkeep: Upkeep,
+    /// Whether the last slice that others may wait for went to the log.
+    was_log: bool,
 }
 
 /// Memory for the next table, touched ahead of need.
@@ -82,15 +84,12 @@ impl Structure {
         if self.freeze(core) || self.expire(core) || self.upkeep.pace_log(core)? {
             return Ok(Progress::Worked);
         }
-        match self.rotate(core)? {
-            Progress::Idle => {}
-            Progress::Waiting => {
-                return Ok(if self.background(core)? { Progress::Worked } else { Progress::Waiting });
-            }
-            Progress::Worked => return Ok(Progress::Worked),
-        }
-        if self.background(core)? {
+        let rotation = self.rotate(core)?;
+        if rotation == Progress::Worked || self.slice(core, rotation == Progress::Waiting)? {
             return Ok(Progress::Worked);
+        }
+        if rotation == Progress::Waiting {
+            return Ok(Progress::Waiting);
         }
         if core.leases.is_half_full() {
             core.leases.sweep(core.clock.now());
@@ -246,6 +245,17 @@ impl Structure {
         self.succession.publish(&core.views, |view| view.older.retain(|older| !is_over(older)));
         core.counters.tables_expired.add(count as u64);
         true
+    }
+
+    /// One slice of the log's next segment, which callers would have to make themselves when it is needed, or
+    /// else of other work; by turns while a rotation, which they may wait for as well, waits for that other
+    /// work.
+    fn slice(&mut self, core: &Core, is_rotation_waiting: bool) -> Result<bool> {
+        self.was_log = !(is_rotation_waiting && self.was_log);
+        if self.was_log {
+            return Ok(Upkeep::prepare_log(core)? || self.background(core)?);
+        }
+        Ok(self.background(core)? || Upkeep::prepare_log(core)?)
     }
 
     /// One slice of long work, the most urgent first; false when there is none.

@@ -19,7 +19,7 @@ use crate::fingerprint::{Hasher, Secret};
 use crate::generation::{Access, Generation};
 use crate::limits::{
     ATTEMPTS_AHEAD, CLOCK_JUMP_MS, FROZEN_LIMIT, LOGGED_IDS_MAX, RECORD_BYTES, REFILL_TABLES_MAX,
-    SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_FIRST, SEGMENTS_UNSEALED_MAX,
+    SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_FIRST, SEGMENT_SLICE_BYTES, SEGMENTS_UNSEALED_MAX,
 };
 use crate::manifest::{Manifest, NUMBER_MAX, read_secret, write_secret};
 use crate::options::{Durability, FileAccess, Options, Window};
@@ -339,6 +339,7 @@ fn begin_log(
         seq: replayed.next_seq,
         segment_bytes: options.log_segment_bytes.unwrap_or(first),
         segment_bytes_max: options.log_segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT),
+        slice_bytes: SEGMENT_SLICE_BYTES,
         segments_ready: 1 + expected_bytes / SEGMENT_BYTES_DEFAULT,
         // Later runs begin sooner: the maintenance makes them.
         segments_at_once: if manifest.run == 1 { expected_bytes / SEGMENT_BYTES_DEFAULT } else { 0 },

@@ -18,8 +18,9 @@
 //! # Segments
 //!
 //! A frame that does not fit in what is left of its segment begins the next one, which [`Log::prepare`] has
-//! made ready, or which is made on the spot. A full segment is synced before or together with the next one,
-//! never after: `durable` speaks for all of them. At most a few wait for that.
+//! made ready slice by slice, or what is left to make of it is made on the spot. A full segment is synced
+//! before or together with the next one, never after: `durable` speaks for all of them. At most a few wait
+//! for that.
 //!
 //! # Marks
 //!
@@ -112,9 +113,7 @@ impl Log {
         let (common, writer) = Common::create(storage, setup)?;
         let (turn, turned) = (Mutex::new(Turn::default()), Condvar::new());
         let log = Log { common, writer: Mutex::new(writer), turn, turned };
-        for _ in 0..log.common.setup.segments_at_once {
-            log.prepare()?;
-        }
+        while log.common.ready() < log.common.setup.segments_at_once && log.prepare()? {}
         Ok(log)
     }
 
@@ -205,8 +204,8 @@ impl Log {
         self.common.fault.attempt("writing the log", || writer.write_cursors(&self.common, records, cursors))
     }
 
-    /// Makes a segment ready ahead of need; whether there was one to make. For the maintenance thread: it
-    /// takes as long as writing a segment does.
+    /// Makes a slice of a segment ahead of need; whether there was one to make. For the maintenance thread,
+    /// which has other things to do between two slices.
     ///
     /// # Errors
     ///

@@ -16,6 +16,7 @@ fn log(memory: &Memory) -> Arc<Log> {
         seq: 1,
         segment_bytes: 8192,
         segment_bytes_max: 8192,
+        slice_bytes: 8192,
         segments_ready: 0,
         segments_at_once: 0,
     };

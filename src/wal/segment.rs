@@ -21,10 +21,11 @@
 //!
 //! # How one is made
 //!
-//! Under the name `log-NNNNNNNNNN.new` it is given its blocks, filled with zeros and synced; then it gets
-//! its name, and the directory is synced. Writing into such a file changes no length and no map of blocks,
-//! so a sync has nothing but the frames to write: half the time of one that must also turn unwritten
-//! extents into written ones.
+//! Under the name `log-NNNNNNNNNN.new` it is filled with zeros and synced, slice by slice, so that no single
+//! step takes long ([`Making`]); then it gets its header and, once that is synced too, its name, and the
+//! directory is synced. Writing into such a file changes no length and no map of blocks, so a sync has
+//! nothing but the frames to write: half the time of one that must also turn unwritten extents into written
+//! ones.
 //!
 //! # What a crash can leave
 //!
@@ -35,9 +36,11 @@
 //!
 //! Format 1: this one.
 
+use std::io;
+
 use crate::codec::{Reader, checksum};
 use crate::error::{Error, Result};
-use crate::limits::{FRAME_BYTES_MAX, SEGMENT_BYTES_MAX};
+use crate::limits::{FRAME_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_SLICES_PER_SYNC};
 pub(super) use crate::storage::names::segment_name as name;
 use crate::storage::names::{Name, TEMPORARY, temporary_name};
 use crate::storage::{Storage, StorageFile, failed};
@@ -50,9 +53,6 @@ const VERSION: u64 = 1;
 pub(super) const FIELDS_BYTES: usize = 64;
 const FIRST_OFFSET: u64 = 512;
 const FIRST_BYTES: usize = 16;
-
-/// Bytes of zeros written at once.
-const ZEROS_BYTES: usize = 1 << 20;
 
 /// The number in the name of a segment's file; `None` for other files.
 pub(super) fn number_in(name: &str) -> Option<u64> {
@@ -160,33 +160,75 @@ pub(super) struct Segment {
     file: Box<dyn StorageFile>,
 }
 
-impl Segment {
-    /// Makes a segment: after this it lasts through a power cut, empty. `first` is known for one that is used
-    /// at once.
-    pub(super) fn create(storage: &dyn Storage, header: Header, first: Option<u64>) -> Result<Segment> {
-        let name = name(header.number);
-        let unfinished = temporary_name(&name);
+/// A segment in the making, under its temporary name.
+#[derive(Debug)]
+pub(super) struct Making {
+    number: u64,
+    /// Length of the file when it is finished.
+    bytes: u64,
+    file: Box<dyn StorageFile>,
+    /// How far it is filled with zeros.
+    filled: u64,
+    /// How far the zeros are synced.
+    synced: u64,
+}
+
+impl Making {
+    /// Begins with an empty file.
+    pub(super) fn begin(storage: &dyn Storage, number: u64, bytes: u64) -> Result<Making> {
+        let unfinished = temporary_name(&name(number));
         let file = storage.create(&unfinished).map_err(failed("creating", &unfinished))?;
-        file.allocate(header.bytes).map_err(failed("allocating", &unfinished))?;
-        let zeros = vec![0; ZEROS_BYTES.min(usize::try_from(header.bytes).unwrap_or(ZEROS_BYTES))];
-        let mut offset = 0;
-        while offset < header.bytes {
-            let left = usize::try_from(header.bytes - offset).unwrap_or(ZEROS_BYTES);
-            let part = &zeros[..zeros.len().min(left)];
-            file.write_all_at(offset, part).map_err(failed("filling", &unfinished))?;
-            offset += part.len() as u64;
-        }
-        file.write_all_at(0, &header.encode()).map_err(failed("writing", &unfinished))?;
-        if let Some(first) = first {
-            let bytes = encode_first(first, header.seed);
-            file.write_all_at(FIRST_OFFSET, &bytes).map_err(failed("writing", &unfinished))?;
-        }
-        file.sync().map_err(failed("syncing", &unfinished))?;
-        storage.rename(&unfinished, &name).map_err(failed("renaming", &unfinished))?;
-        storage.sync_dir().map_err(failed("syncing the directory of", &name))?;
-        Ok(Segment { header, file })
+        Ok(Making { number, bytes, file, filled: 0, synced: 0 })
     }
 
+    /// Fills one slice, and syncs now and then, so that little is left for the last sync. Whether it can be
+    /// finished now.
+    pub(super) fn fill(&mut self, slice_bytes: u64) -> Result<bool> {
+        if self.filled == self.bytes {
+            return Ok(true);
+        }
+        let part = slice_bytes.min(self.bytes - self.filled);
+        let zeros = vec![0; usize::try_from(part).expect("a slice is short")];
+        self.attempt("allocating", |file| file.allocate(self.filled + part))?;
+        self.attempt("filling", |file| file.write_all_at(self.filled, &zeros))?;
+        self.filled += part;
+        if self.filled - self.synced < SEGMENT_SLICES_PER_SYNC * slice_bytes {
+            return Ok(self.filled == self.bytes);
+        }
+        self.synced = self.filled;
+        self.attempt("syncing", |file| file.sync())?;
+        Ok(false)
+    }
+
+    /// Gives it its header and its name: after this it lasts through a power cut, empty. `first` is known for
+    /// one that is used at once.
+    pub(super) fn finish(self, storage: &dyn Storage, header: Header, first: Option<u64>) -> Result<Segment> {
+        debug_assert!(
+            self.filled == self.bytes && (self.number, self.bytes) == (header.number, header.bytes)
+        );
+        self.attempt("writing", |file| file.write_all_at(0, &header.encode()))?;
+        if let Some(first) = first {
+            let bytes = encode_first(first, header.seed);
+            self.attempt("writing", |file| file.write_all_at(FIRST_OFFSET, &bytes))?;
+        }
+        self.attempt("syncing", |file| file.sync())?;
+        let name = name(self.number);
+        let unfinished = temporary_name(&name);
+        storage.rename(&unfinished, &name).map_err(failed("renaming", &unfinished))?;
+        storage.sync_dir().map_err(failed("syncing the directory of", &name))?;
+        Ok(Segment { header, file: self.file })
+    }
+
+    fn attempt(
+        &self,
+        operation: &'static str,
+        act: impl FnOnce(&(dyn StorageFile + 'static)) -> io::Result<()>,
+    ) -> Result<()> {
+        act(&*self.file).map_err(|error| failed(operation, &temporary_name(&name(self.number)))(error))
+    }
+}
+
+impl Segment {
     /// Notes the seq of the first frame, before it is written.
     pub(super) fn begin(&self, first: u64) -> Result<()> {
         self.write(FIRST_OFFSET, &encode_first(first, self.header.seed))
@@ -207,7 +249,7 @@ impl Segment {
     }
 }
 
-/// Removes what an interrupted [`Segment::create`] left; how many files.
+/// Removes what an interrupted [`Making`] left; how many files.
 pub(super) fn remove_unfinished(storage: &dyn Storage) -> Result<u64> {
     remove_where(storage, |name| number_in_unfinished(name).is_some())
 }

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use super::fault::Fault;
 use super::frame::{FrameBuilder, Place, encode};
 use super::queue::{CELL_BYTES, Queue};
-use super::segment::{self, HEADER_BYTES, Header, Segment};
+use super::segment::{self, HEADER_BYTES, Header, Making, Segment};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::limits::SEGMENTS_UNSYNCED_MAX;
@@ -34,6 +34,8 @@ pub(crate) struct Setup {
     pub(crate) segment_bytes: u64,
     /// Length of the longest segment's file.
     pub(crate) segment_bytes_max: u64,
+    /// How much of a segment one step of making it writes.
+    pub(crate) slice_bytes: u64,
     /// How many segments to have ready beside the one that is being written.
     pub(crate) segments_ready: u64,
     /// How many of these to make at once, when the log begins.
@@ -61,10 +63,18 @@ pub(super) struct Common {
     durable_below: AtomicU64,
     /// Number of the segment that takes the frames.
     current: AtomicU64,
-    /// Number of the next segment; held while one is made.
-    maker: Mutex<u64>,
+    /// Held while a slice of a segment is made.
+    maker: Mutex<Maker>,
     ready: Mutex<VecDeque<Segment>>,
     pub(super) counts: Counts,
+}
+
+/// What is made ahead of need, or on the spot.
+#[derive(Debug)]
+struct Maker {
+    /// Number of the segment in the making, or of the next one.
+    next: u64,
+    making: Option<Making>,
 }
 
 #[derive(Debug, Default)]
@@ -106,15 +116,15 @@ pub(super) struct Reach {
 impl Common {
     /// Makes the first segment, and all there is beside the writer.
     pub(super) fn create(storage: Arc<dyn Storage>, setup: Setup) -> Result<(Common, Writer)> {
-        let segment = Arc::new(make(&*storage, &setup, (setup.segment, setup.seq), Some(setup.seq))?);
-        let writer = Writer::new(segment, setup.seq);
+        let segment = make_first(&*storage, &setup)?;
+        let writer = Writer::new(Arc::new(segment), setup.seq);
         let common = Common {
             queue: Queue::new(),
             fault: Fault::new(),
             durable: AtomicU64::new(0),
             durable_below: AtomicU64::new(setup.seq),
             current: AtomicU64::new(setup.segment),
-            maker: Mutex::new(setup.segment + 1),
+            maker: Mutex::new(Maker { next: setup.segment + 1, making: None }),
             ready: Mutex::new(VecDeque::new()),
             counts: Counts::default(),
             storage,
@@ -149,58 +159,80 @@ impl Common {
         self.durable.store(reach.position, Ordering::Release);
     }
 
-    /// Makes a segment ready ahead of need; whether there was one to make.
+    /// Segments that are ready.
+    pub(super) fn ready(&self) -> u64 {
+        self.ready.lock().len() as u64
+    }
+
+    /// Makes a slice of a segment ahead of need; whether there was one to make.
     pub(super) fn prepare(&self) -> Result<bool> {
-        let mut next = self.maker.lock();
+        let mut maker = self.maker.lock();
         self.fault.check()?;
-        if self.ready.lock().len() as u64 >= self.setup.segments_ready {
+        if self.ready() >= self.setup.segments_ready {
             return Ok(false);
         }
-        let segment = self.fault.attempt("making a log segment", || self.make(*next))?;
-        *next += 1;
-        self.ready.lock().push_back(segment);
+        if let Some(segment) = self.fault.attempt("making a log segment", || self.make_slice(&mut maker))? {
+            self.ready.lock().push_back(segment);
+        }
         Ok(true)
     }
 
-    /// The next segment, ready or made on the spot.
+    /// The next segment, ready or made on the spot, or what is left to make of it.
     fn next_segment(&self) -> Result<Segment> {
         if let Some(segment) = self.ready.lock().pop_front() {
             return Ok(segment);
         }
-        let mut next = self.maker.lock();
+        let mut maker = self.maker.lock();
         // Somebody may have made one while this waited for the lock.
         if let Some(segment) = self.ready.lock().pop_front() {
             return Ok(segment);
         }
         self.fault.check()?;
-        let segment = self.make(*next)?;
-        *next += 1;
-        Ok(segment)
+        loop {
+            if let Some(segment) = self.make_slice(&mut maker)? {
+                return Ok(segment);
+            }
+        }
     }
 
     /// Refuses every later write and every later segment.
     pub(super) fn give_up(&self) {
-        let _maker = self.maker.lock();
+        let mut maker = self.maker.lock();
+        maker.making = None;
         self.fault.poison(&Error::Closed);
     }
 
-    fn make(&self, number: u64) -> Result<Segment> {
-        let segment = make(&*self.storage, &self.setup, (number, self.durable_below()), None)?;
+    /// Makes a slice of the next segment, which is there with the last one.
+    fn make_slice(&self, maker: &mut Maker) -> Result<Option<Segment>> {
+        let number = maker.next;
+        // Taken out: when something fails nobody goes on with it, nor begins it again, as its file is there.
+        let mut making = match maker.making.take() {
+            Some(making) => making,
+            None => Making::begin(&*self.storage, number, self.setup.bytes_of(number))?,
+        };
+        if !making.fill(self.setup.slice_bytes)? {
+            maker.making = Some(making);
+            return Ok(None);
+        }
+        let header = header(&self.setup, number, self.durable_below())?;
+        let segment = making.finish(&*self.storage, header, None)?;
+        maker.next += 1;
         self.counts.segments.add(1);
-        Ok(segment)
+        Ok(Some(segment))
     }
 }
 
-fn make(
-    storage: &dyn Storage,
-    setup: &Setup,
-    (number, seq_min): (u64, u64),
-    first: Option<u64>,
-) -> Result<Segment> {
+fn header(setup: &Setup, number: u64, seq_min: u64) -> Result<Header> {
     let seed = getrandom::u64()
         .map_err(|cause| Error::System { operation: "drawing a random seed", message: cause.to_string() })?;
-    let (store_id, bytes) = (setup.store_id, setup.bytes_of(number));
-    Segment::create(storage, Header { store_id, number, seed, bytes, seq_min }, first)
+    Ok(Header { store_id: setup.store_id, number, seed, bytes: setup.bytes_of(number), seq_min })
+}
+
+/// The segment that a log begins with.
+fn make_first(storage: &dyn Storage, setup: &Setup) -> Result<Segment> {
+    let mut making = Making::begin(storage, setup.segment, setup.bytes_of(setup.segment))?;
+    while !making.fill(setup.slice_bytes)? {}
+    making.finish(storage, header(setup, setup.segment, setup.seq)?, Some(setup.seq))
 }
 
 impl Writer {

@@ -8,6 +8,9 @@ use super::super::segment::{self, HEADER_BYTES};
 use super::{Cut, STORE, open, push, replay};
 use crate::error::Error;
 
+/// Steps in which a segment of 8192 bytes is made: four slices and the end.
+const SLICES: u64 = 5;
+
 #[test]
 fn facts_and_cursors_come_back_in_order() {
     let memory = Memory::default();
@@ -67,9 +70,71 @@ fn prepared_segments_are_used_before_others_are_made() {
     assert!(!log.prepare().unwrap());
     log.write_until(push(&log, 0..200).unwrap()).unwrap();
     assert_eq!((log.segment(), log.stats().segments), (2, 2));
-    assert!(log.prepare().unwrap());
+    for _ in 0..SLICES {
+        assert_eq!(log.stats().segments, 2);
+        assert!(log.prepare().unwrap());
+    }
+    assert_eq!(log.stats().segments, 3);
     assert!(!log.prepare().unwrap());
     assert_eq!(replay(&memory, 1, &[]).unwrap().1.numbers.len(), 200);
+}
+
+/// Whoever needs the segment makes what is left of it; nothing in the files tells how it was made.
+#[test]
+fn segment_in_the_making_is_finished_by_who_needs_it() {
+    for slices in 0..=SLICES {
+        let memory = Memory::default();
+        let log = open(&memory, 1, 1, 8192).unwrap();
+        log.write_until(push(&log, 0..200).unwrap()).unwrap();
+        for _ in 0..slices {
+            assert!(log.prepare().unwrap());
+        }
+        log.write_until(push(&log, 200..600).unwrap()).unwrap();
+        let last = log.segment();
+        assert!(last > 3 && log.stats().segments == last, "{slices}");
+        assert_eq!(memory.names(), (1..=last).map(segment::name).collect::<Vec<_>>());
+        let (_, replayed) = replay(&memory.after_kill(), 1, &[]).unwrap();
+        assert_eq!(replayed.numbers, (0..600).collect::<Vec<_>>());
+    }
+}
+
+/// A crash between two slices leaves a part of a file that nobody reads, and the next log removes.
+#[test]
+fn segment_that_a_crash_leaves_half_made_is_not_read_and_goes() {
+    for slices in 0..SLICES {
+        let memory = Memory::default();
+        let log = open(&memory, 1, 1, 8192).unwrap();
+        log.sync_until(push(&log, 0..200).unwrap()).unwrap();
+        for _ in 0..slices {
+            assert!(log.prepare().unwrap());
+        }
+        for after in [memory.after_kill(), memory.after_power_cut(&mut || false)] {
+            let unfinished = after.names().iter().filter(|name| name.ends_with(".new")).count();
+            assert_eq!(unfinished, usize::from(slices > 0));
+            let (recovered, replayed) = replay(&after, 1, &[]).unwrap();
+            assert_eq!(replayed.numbers.len(), 200);
+            assert_eq!(recovered.next_segment, 3);
+            let log = open(&after, recovered.next_segment, recovered.next_seq, 8192).unwrap();
+            assert_eq!(after.names(), (1..=4).map(segment::name).collect::<Vec<_>>());
+            log.sync_until(push(&log, 200..400).unwrap()).unwrap();
+            let cuts: Vec<_> = recovered.cut.into_iter().collect();
+            assert_eq!(replay(&after, 1, &cuts).unwrap().1.numbers.len(), 400);
+        }
+    }
+}
+
+/// What was given up is somebody else's: also a segment in the making.
+#[test]
+fn segment_in_the_making_is_left_alone_when_the_log_is_given_up() {
+    let memory = Memory::default();
+    let log = open(&memory, 1, 1, 8192).unwrap();
+    log.write_until(push(&log, 0..200).unwrap()).unwrap();
+    assert!(log.prepare().unwrap());
+    log.give_up();
+    let operations = memory.operations();
+    assert!(matches!(log.prepare(), Err(Error::Poisoned { .. })));
+    assert!(matches!(log.append_cursors(&[], &[("c", 1)]), Err(Error::Poisoned { .. })));
+    assert_eq!(memory.operations(), operations);
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn setup(segment: u64, seq: u64, segment_bytes: u64) -> Setup {
         seq,
         segment_bytes,
         segment_bytes_max: segment_bytes,
+        slice_bytes: 2048,
         segments_ready: 1,
         segments_at_once: 1,
     }
