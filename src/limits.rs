@@ -170,7 +170,7 @@ pub(crate) const GENERATION_HEADER_BYTES: u64 = 4096;
 pub(crate) const GENERATION_BLOCK_BYTES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
 
 /// Bytes of a generation that are written between two syncs, so that little is left for the last one.
-pub(crate) const GENERATION_SYNC_BYTES: u64 = if cfg!(miri) { 1 << 14 } else { 16 << 20 };
+pub(crate) const GENERATION_SYNC_BYTES: u64 = if cfg!(miri) { 1 << 14 } else { 4 << 20 };
 
 /// Largest manifest in bytes.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 4 << 20;

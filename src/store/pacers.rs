@@ -1,6 +1,6 @@
 //! When the log is written and synced where callers do not wait for it (G2).
 //!
-//! The maintenance thread may be at long work, such as making a segment or syncing a generation, for longer
+//! The maintenance thread may be at long work, such as finishing a generation on a slow disk, for longer
 //! than a store may wait with its log. So this has threads of its own: one that syncs, and where answers
 //! leave before their facts are written another one that writes, which never waits for a sync. Half of the
 //! time that may be lost passes between two rounds; the other half is there for the round itself.
