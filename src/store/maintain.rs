@@ -197,8 +197,7 @@ impl Structure {
         let mut promised = core.memory_promised(view);
         let needed = growth::bytes_with_filter(wanted);
         if promised + needed > core.memory_budget {
-            promised -=
-                Upkeep::release_sealed(core, &mut self.succession, promised + needed - core.memory_budget);
+            promised -= self.release_sealed(core, promised + needed - core.memory_budget);
         }
         if core.durable.is_none()
             && core.when_full == WhenFull::ForgetOldest
@@ -212,6 +211,11 @@ impl Structure {
         // Memory that the system refuses is as good as a used-up budget: callers are told, and it is tried
         // again.
         Ok(if lines < least { None } else { reserve(lines).ok() })
+    }
+
+    /// As [`Upkeep::release_sealed`].
+    pub(crate) fn release_sealed(&mut self, core: &Core, excess: u64) -> u64 {
+        self.upkeep.release_sealed(core, &mut self.succession, excess)
     }
 
     /// Drops the oldest generations until `excess` bytes are free, whatever they hold, and counts the IDs.
