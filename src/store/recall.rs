@@ -238,9 +238,15 @@ mod tests {
         let clock = ManualClock::new(Timestamp::from_millis(1_000_000_000));
         let disk = closed_store(&clock, Window::Forever);
         let mut tables_before = 0;
-        for budget in [1 << 20, 3 << 20, 8 << 20, 16 << 20, 40 << 20] {
+        // So close to each other that some have room for a copy, and for the next table only without it.
+        for budget in (4..64).map(|quarters: u64| quarters << 18) {
             let disk = disk.kill();
             let store = open(&disk, options(&clock, Window::Forever, budget));
+            let assert_right = |store: &Store| {
+                for number in (0..2 * SEEN).step_by(61) {
+                    assert_eq!(store.contains(id(number)), Ok(is_seen(number)), "ID {number}");
+                }
+            };
             assert_right(&store);
             settle(&store);
             let stats = store.stats();
@@ -297,6 +303,41 @@ mod tests {
         settle(&store);
         assert_eq!(store.stats().tables, 1 + ROUNDS as usize);
         assert_right(&store);
+    }
+
+    /// Copies, rotations, sealing and fusion, all at once and in too little memory.
+    #[test]
+    fn threads_agree_on_one_first_while_copies_come_and_go() {
+        const IDS: u32 = 300_000;
+        let disk = SimDisk::new(0);
+        for run in 0..3 {
+            let store = open(&disk, Options::new().memory_budget(4 << 20));
+            let (from, until) = (run * IDS / 3, (run + 1) * IDS / 3);
+            let firsts = std::thread::scope(|scope| {
+                let check = |step: u32| {
+                    let store = &store;
+                    move || {
+                        let mut firsts = 0;
+                        for number in from..until {
+                            firsts += u32::from(store.check(id(number)).unwrap().is_first_seen());
+                            let old = number.wrapping_mul(step) % (number + 1);
+                            assert!(store.check(id(old)).unwrap().is_duplicate(), "ID {old}");
+                            assert!(!store.contains(id(u32::MAX - number)).unwrap());
+                        }
+                        firsts
+                    }
+                };
+                let checkers = [7_919, 104_729, 1_299_709].map(|step| scope.spawn(check(step)));
+                checkers.map(|checker| checker.join().unwrap()).into_iter().sum::<u32>()
+            });
+            let stats = store.stats();
+            assert_eq!(firsts, until - from, "{stats:?}");
+            assert!(stats.seals > 0 && stats.compactions > 0, "{stats:?}");
+            for number in 0..until {
+                assert!(store.check(id(number)).unwrap().is_duplicate(), "ID {number}");
+            }
+            store.close().unwrap();
+        }
     }
 
     /// A damaged line is told of once, answers for nothing, and takes nothing else with it.
