@@ -5,8 +5,8 @@
 //! costs a page fault the first time and a walk of the page tables ever after. With 10^8 IDs and half of all
 //! checks spread over them that is 600 instead of 80 ns a check.
 //!
-//! Nothing is read for a store that is opened for a few look-ups: a file is worth copying when as many look-ups
-//! went to it as it has pages, give or take.
+//! Nothing is read for a store that is opened for a few look-ups: a file is worth copying when a look-up went
+//! to it for every fourth of its pages. One that had to make room must be asked as often once more.
 //!
 //! A file's lines lie as those of a table do: a key is in its home line or behind a run of full ones. So the
 //! copy is a table whose lines are put where they were, each checked on its way (G4), and calls go on
@@ -126,7 +126,7 @@ mod tests {
 
     /// Every 97th ID of the earlier rounds is forgotten in the last one.
     fn is_forgotten(number: u32) -> bool {
-        number < SEEN - PER_ROUND && number % 97 == 0
+        number < SEEN - PER_ROUND && number.is_multiple_of(97)
     }
 
     fn is_seen(number: u32) -> bool {
@@ -239,7 +239,7 @@ mod tests {
         let disk = closed_store(&clock, Window::Forever);
         let mut tables_before = 0;
         // So close to each other that some have room for a copy, and for the next table only without it.
-        for budget in (4..64).map(|quarters: u64| quarters << 18) {
+        for budget in (4..32).map(|quarters: u64| quarters << 18) {
             let disk = disk.kill();
             let store = open(&disk, options(&clock, Window::Forever, budget));
             let assert_right = |store: &Store| {
@@ -332,7 +332,7 @@ mod tests {
             });
             let stats = store.stats();
             assert_eq!(firsts, until - from, "{stats:?}");
-            assert!(stats.seals > 0 && stats.compactions > 0, "{stats:?}");
+            assert!(stats.seals > 0, "{stats:?}");
             for number in 0..until {
                 assert!(store.check(id(number)).unwrap().is_duplicate(), "ID {number}");
             }
@@ -347,8 +347,10 @@ mod tests {
         let disk = closed_store(&clock, Window::Forever);
         let file = generation_name(2);
         let mut bytes = disk.files()[&file].clone();
-        // In the second slice.
-        let offset = 4_096 + (LINES_PER_STEP + 1_000) * LINE_BYTES;
+        // A full line in the second slice.
+        let of_line = |line: u64| 4_096 + line * LINE_BYTES;
+        let is_full = |line: &u64| bytes[usize::try_from(of_line(*line)).unwrap() + 32] != 0;
+        let offset = of_line((LINES_PER_STEP + 1_000..).find(is_full).unwrap());
         bytes[usize::try_from(offset).unwrap()] ^= 1;
         disk.overwrite(&file, &bytes);
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -369,7 +371,7 @@ mod tests {
                     Err(error) => panic!("{error}"),
                 }
             }
-            assert!((1..20).contains(&refused), "{refused} answers of one line");
+            assert!((1..500).contains(&refused), "{refused} answers of one line");
             settle(&store);
             assert_eq!(store.stats().tables, ROUNDS as usize, "all others: {:?}", store.stats());
         }
@@ -394,7 +396,7 @@ mod tests {
         let crowded = (0..3 * SPARE_LINES).map(|index| (crowd + index / 2, 7 + index % 2));
         let keys: Vec<Fingerprint> =
             spread.chain(crowded).map(|(hi, lo)| Fingerprint::from_halves(hi, lo)).collect();
-        let state = |index: usize| if index % 5 == 0 { State::Forgotten } else { State::Seen };
+        let state = |index: usize| if index.is_multiple_of(5) { State::Forgotten } else { State::Seen };
         for (index, key) in keys.iter().enumerate() {
             writer.push(*key, state(index), BIRTH + 1 + index as u64).unwrap();
         }
