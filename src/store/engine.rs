@@ -27,7 +27,7 @@ pub(crate) struct Engine {
     structure: Mutex<Structure>,
     maintenance: Maintenance,
     /// The threads that write and sync the log.
-    pacers: OnceLock<Vec<Worker>>,
+    pub(super) pacers: OnceLock<Vec<Worker>>,
     /// Raised when nobody holds the store any more.
     ending: Counter,
 }

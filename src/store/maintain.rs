@@ -112,7 +112,11 @@ impl Structure {
         if unfiltered > FROZEN_MAX {
             while self.background(core)? {}
         }
-        self.rotate(core).map(drop)
+        if self.rotate(core)? == Progress::Waiting {
+            // For memory, it may be, which only the work in the background frees: sealing above all.
+            self.background(core)?;
+        }
+        Ok(())
     }
 
     /// Turns the closing table into a frozen one once nobody can decide in it any more.
@@ -192,8 +196,7 @@ impl Structure {
         let mut promised = core.memory_promised(view);
         let needed = growth::bytes_with_filter(wanted);
         if promised + needed > core.memory_budget {
-            promised -=
-                Upkeep::release_sealed(core, &mut self.succession, promised + needed - core.memory_budget);
+            promised -= self.release_sealed(core, promised + needed - core.memory_budget);
         }
         if core.durable.is_none()
             && core.when_full == WhenFull::ForgetOldest
@@ -207,6 +210,11 @@ impl Structure {
         // Memory that the system refuses is as good as a used-up budget: callers are told, and it is tried
         // again.
         Ok(if lines < least { None } else { reserve(lines).ok() })
+    }
+
+    /// As [`Upkeep::release_sealed`].
+    pub(crate) fn release_sealed(&mut self, core: &Core, excess: u64) -> u64 {
+        self.upkeep.release_sealed(core, &mut self.succession, excess)
     }
 
     /// Drops the oldest generations until `excess` bytes are free, whatever they hold, and counts the IDs.
@@ -383,5 +391,33 @@ impl Structure {
             Step::NoRoom => self.has_failed_to_merge = true,
         }
         true
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(loom, miri)))]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use crate::options::{Maintenance, Options};
+    use crate::storage::sim::SimDisk;
+    use crate::store::Store;
+    use crate::sync::Arc;
+
+    /// A caller without a maintenance thread waited for room that only sealing could make, while nobody
+    /// sealed: the filters of sealed IDs had taken what the next table needed.
+    #[test]
+    fn caller_of_an_unstepped_store_goes_on_when_filters_fill_the_budget() {
+        let (done, end) = mpsc::channel();
+        std::thread::spawn(move || {
+            let options = Options::new().maintenance(Maintenance::Manual).memory_budget(1 << 20);
+            let store = Store::open_on(Arc::new(SimDisk::new(0)), options).unwrap();
+            let answers = (0..1_000_000_u32).map(|id| store.check(id.to_le_bytes()));
+            let firsts = answers.filter(|answer| answer.as_ref().is_ok_and(|seen| seen.is_first_seen()));
+            done.send((firsts.count(), store.stats())).unwrap();
+        });
+        let (firsts, stats) = end.recv_timeout(Duration::from_secs(60)).expect("a caller waits for ever");
+        assert_eq!(firsts, 1_000_000, "{stats:?}");
     }
 }

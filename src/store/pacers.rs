@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options};
-use crate::sync::{Arc, Worker};
+use crate::sync::{Arc, Worker, is_panicking};
 use crate::wal::Log;
 
 use super::core::Core;
@@ -79,6 +79,7 @@ impl Engine {
             if engine.is_ending() {
                 return None;
             }
+            let _watch = Watch(durable);
             round(&engine, durable);
             durable.deliver_events();
             Some(interval)
@@ -90,16 +91,29 @@ impl Engine {
     }
 }
 
+/// Poisons the store when a thread ends that it needs: an observer has panicked, and nobody would sync what
+/// is answered from then on.
+struct Watch<'d>(&'d Durable);
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if is_panicking() {
+            self.0.poison(Error::Poisoned { operation: "syncing in the background" });
+        }
+    }
+}
+
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
+    use super::*;
     use crate::clock::{ManualClock, Timestamp};
-    use crate::options::{Durability, Maintenance, Options};
+    use crate::event::Event;
+    use crate::options::Maintenance;
     use crate::storage::sim::{Crash, SimDisk};
     use crate::store::Store;
-    use crate::sync::Arc;
 
     /// Far longer than any interval here.
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -141,6 +155,35 @@ mod tests {
         let deferred = Options::new().durability(Durability::Deferred(time));
         for options in [buffered, deferred] {
             assert!(is_kept(&options, |disk| disk.crash(Crash::LoseAll)));
+        }
+    }
+
+    /// Nobody synced any more after an observer had panicked in the thread that does so, and nobody was told.
+    #[test]
+    fn store_whose_observer_panics_syncs_or_refuses() {
+        let disk = SimDisk::new(0);
+        let time = Duration::from_millis(20);
+        for durability in [Durability::Buffered, Durability::Deferred(time)] {
+            let options = Options::new().durability(durability).sync_every(time);
+            let options = options.observer(|_| {
+                let thread = std::thread::current();
+                let is_ours = thread.name().is_some_and(|name| name.starts_with("firstseen-"));
+                assert!(!is_ours, "an observer that fails, as this test wants");
+            });
+            let store = open(&disk, &options);
+            // The maintenance thread tells nothing meanwhile.
+            let long_step = store.engine.lock_structure();
+            let durable = store.engine.durable.as_ref().unwrap();
+            let begun = Instant::now();
+            while store.engine.pacers.get().unwrap().iter().all(|pacer| !pacer.is_finished()) {
+                assert!(begun.elapsed() < PATIENCE);
+                // Again and again: the first may be told by the maintenance thread, on its way to the lock.
+                durable.events.note(Event::ClockBehind { behind_ms: 1 });
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let refused = store.check("a");
+            assert!(matches!(refused, Err(Error::Poisoned { .. })), "{durability:?}: {refused:?}");
+            drop(long_step);
         }
     }
 

@@ -51,9 +51,10 @@ impl Sealed {
         self.memory = Some(table);
     }
 
-    /// Answers from the file from now on.
+    /// Answers from the file from now on; look-ups before this were no reason to read all of it again.
     pub(crate) fn release_memory(&mut self) {
         self.memory = None;
+        self.asked = Arc::default();
     }
 
     pub(crate) fn generation(&self) -> &Arc<Generation> {

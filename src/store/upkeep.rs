@@ -200,17 +200,20 @@ impl Upkeep {
 }
 
 impl Upkeep {
-    /// Gives up tables in memory of which there is a file, the oldest first, until `excess` bytes are free;
-    /// returns how many were given up.
-    pub(crate) fn release_sealed(core: &Core, succession: &mut Succession, excess: u64) -> u64 {
+    /// Gives up tables in memory of which there is a file, first what is being brought back and then the
+    /// oldest first, until `excess` bytes are free; returns how many were given up.
+    pub(crate) fn release_sealed(&mut self, core: &Core, succession: &mut Succession, excess: u64) -> u64 {
+        let mut freed = self.recall.take().map_or(0, |recall| recall.memory_bytes());
+        core.counters.memory_recall.set(0);
         let view = core.views.load();
-        let (mut kept, mut freed) = (view.sealed.len(), 0);
+        let mut kept = view.sealed.len();
         while freed < excess && kept > 0 {
             kept -= 1;
             freed += view.sealed[kept].memory_bytes();
         }
+        let is_any_given_up = view.sealed[kept..].iter().any(|sealed| sealed.memory_bytes() > 0);
         drop(view);
-        if freed > 0 {
+        if is_any_given_up {
             succession.publish(&core.views, |view| {
                 view.sealed[kept..].iter_mut().for_each(Sealed::release_memory);
             });
