@@ -21,7 +21,7 @@ use crate::manifest::{Manifest, read_secret, write_secret};
 use crate::options::Durability;
 use crate::storage::names::{LOCK, Name, generation_name};
 use crate::storage::{ForkGuard, Storage, copy_file, failed};
-use crate::sync::{Arc, AtomicU32, Counter, Mutex, MutexGuard, OnceLock, Ordering};
+use crate::sync::{Arc, AtomicU32, Counter, Mutex, MutexGuard, OnceLock, Ordering, is_panicking};
 use crate::wal::{self, Log};
 
 use super::cursors::Cursors;
@@ -189,6 +189,11 @@ impl Durable {
         told
     }
 
+    /// Poisons the store when the calling thread, which it needs, ends by a panic before this is dropped.
+    pub(crate) fn watch(&self, operation: &'static str) -> Watch<'_> {
+        Watch { durable: self, operation }
+    }
+
     /// Tells the observer of what has happened. No lock may be held: it may use the store.
     pub(crate) fn deliver_events(&self) {
         self.events.deliver();
@@ -331,6 +336,21 @@ impl Durable {
 /// Cursors as the manifest names them.
 pub(crate) fn named(cursors: BTreeMap<String, u64>) -> BTreeMap<Vec<u8>, u64> {
     cursors.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect()
+}
+
+/// Poisons the store when a thread that it needs ends by a panic: an observer's, as a rule.
+#[derive(Debug)]
+pub(crate) struct Watch<'d> {
+    durable: &'d Durable,
+    operation: &'static str,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if is_panicking() {
+            self.durable.poison(Error::Poisoned { operation: self.operation });
+        }
+    }
 }
 
 /// What later calls are told after a failure.

@@ -228,6 +228,7 @@ impl Engine {
             if engine.is_ending() {
                 return None;
             }
+            let _watch = engine.durable.as_ref().map(|durable| durable.watch("maintenance"));
             match engine.maintain() {
                 Ok(Progress::Worked) => Some(Duration::ZERO),
                 Ok(Progress::Waiting) => Some(Duration::from_micros(100)),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::options::{Durability, Options};
-use crate::sync::{Arc, Worker, is_panicking};
+use crate::sync::{Arc, Worker};
 use crate::wal::Log;
 
 use super::core::Core;
@@ -79,7 +79,7 @@ impl Engine {
             if engine.is_ending() {
                 return None;
             }
-            let _watch = Watch(durable);
+            let _watch = durable.watch("syncing in the background");
             round(&engine, durable);
             durable.deliver_events();
             Some(interval)
@@ -88,18 +88,6 @@ impl Engine {
             operation: "starting a thread for the log",
             message: error.to_string(),
         })
-    }
-}
-
-/// Poisons the store when a thread ends that it needs: an observer has panicked, and nobody would sync what
-/// is answered from then on.
-struct Watch<'d>(&'d Durable);
-
-impl Drop for Watch<'_> {
-    fn drop(&mut self) {
-        if is_panicking() {
-            self.0.poison(Error::Poisoned { operation: "syncing in the background" });
-        }
     }
 }
 
@@ -156,6 +144,30 @@ mod tests {
         for options in [buffered, deferred] {
             assert!(is_kept(&options, |disk| disk.crash(Crash::LoseAll)));
         }
+    }
+
+    /// Callers were told only when they needed room, after an observer had panicked in the thread that makes
+    /// it.
+    #[test]
+    fn store_whose_observer_panics_in_the_maintenance_refuses() {
+        let options = Options::new().observer(|_| {
+            let thread = std::thread::current();
+            assert!(
+                thread.name() != Some("firstseen-maintenance"),
+                "an observer that fails, as this test wants"
+            );
+        });
+        let store = open(&SimDisk::new(0), &options);
+        let (durable, begun) = (store.engine.durable.as_ref().unwrap(), Instant::now());
+        while !store.engine.worker.get().unwrap().is_finished() {
+            assert!(begun.elapsed() < PATIENCE);
+            // Again and again: others may be the ones to tell it.
+            durable.events.note(Event::ClockBehind { behind_ms: 1 });
+            store.engine.worker.get().unwrap().wake();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let refused = store.check("a");
+        assert!(matches!(refused, Err(Error::Poisoned { operation: "maintenance" })), "{refused:?}");
     }
 
     /// Nobody synced any more after an observer had panicked in the thread that does so, and nobody was told.
