@@ -37,22 +37,30 @@ impl SealedFile {
         })
     }
 
-    /// Hands on what is in `count` lines from `first` on: number of the line, slot, key and stamp.
+    /// Hands on what is in `count` lines from `first` on: number of the line, slot, key and stamp. Answers the
+    /// last `hi`; none may be less than `hi_least`.
     pub(super) fn each_slot_in(
         &self,
         first: u64,
         count: u64,
+        mut hi_least: u64,
         mut visit: impl FnMut(u64, usize, Fingerprint, Stamp),
-    ) -> Result<()> {
+    ) -> Result<u64> {
         self.each_block(first, first.saturating_add(count), |block, block_first| {
             for (line, line_index) in block.as_chunks().0.iter().zip(block_first..) {
                 for (slot, fact) in self.intact_slots(line, line_index)?.enumerate() {
                     let (key, state, version) = fact.ok_or_else(|| self.damaged(line_index))?;
+                    // A search in the file would end here, and one in a copy would not.
+                    if key.hi() < hi_least || home(key.hi(), self.header.home_lines) > line_index {
+                        return Err(self.damaged(line_index));
+                    }
+                    hi_least = key.hi();
                     visit(line_index, slot, key, Stamp::new(state, version));
                 }
             }
             Ok(())
-        })
+        })?;
+        Ok(hi_least)
     }
 
     /// What a line has in its slots, when its checksum is right.

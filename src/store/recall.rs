@@ -31,6 +31,8 @@ pub(super) struct Recall {
     generation: Arc<Generation>,
     table: Arc<Table>,
     line_next: u64,
+    /// The last key's.
+    hi_last: u64,
     ids: u64,
 }
 
@@ -54,7 +56,7 @@ impl Recall {
     fn of(generation: Arc<Generation>) -> Option<Recall> {
         let lines = reserve(generation.home_lines()).ok()?;
         let table = Arc::new(Table::new(lines, generation.birth()));
-        Some(Recall { generation, table, line_next: 0, ids: 0 })
+        Some(Recall { generation, table, line_next: 0, hi_last: 0, ids: 0 })
     }
 
     /// Number of the generation.
@@ -74,11 +76,12 @@ impl Recall {
     /// [`Error::Corrupt`](crate::Error::Corrupt) at the first damaged line, and
     /// [`Error::Io`](crate::Error::Io): the generation stays in its file then.
     pub(super) fn step(&mut self) -> Result<bool> {
-        let Recall { generation, table, line_next, ids } = self;
-        generation.each_slot_in(*line_next, LINES_PER_STEP, |line, slot, key, stamp| {
-            table.put_at(line, slot, key, stamp);
-            *ids += 1;
-        })?;
+        let Recall { generation, table, line_next, hi_last, ids } = self;
+        *hi_last =
+            generation.each_slot_in(*line_next, LINES_PER_STEP, *hi_last, |line, slot, key, stamp| {
+                table.put_at(line, slot, key, stamp);
+                *ids += 1;
+            })?;
         *line_next += LINES_PER_STEP;
         Ok(*line_next >= generation.lines())
     }
