@@ -182,13 +182,13 @@ impl Generation {
         self.file.facts_in(first, count, facts)
     }
 
-    /// Hands on what is in `count` lines from `first` on: number of the line, slot, key and stamp. Answers the
-    /// last `hi`, or `hi_least` if there is none, for the next lines.
+    /// Hands on what is in `count` lines from `first` on: number of the line, slot, key and stamp. Answers
+    /// the last `hi`, or `hi_least` if there is none, for the next lines.
     ///
     /// # Errors
     ///
-    /// As [`Generation::facts_in`], also where a key is not in the order of `hi`, beginning with `hi_least`, or
-    /// before its home line: no writer has written that. What was handed on before is right.
+    /// As [`Generation::facts_in`], also where a key is not in the order of `hi`, beginning with
+    /// `hi_least`, or before its home line: no writer has written that. What was handed on before is right.
     pub(crate) fn each_slot_in(
         &self,
         first: u64,

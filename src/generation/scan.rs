@@ -37,8 +37,8 @@ impl SealedFile {
         })
     }
 
-    /// Hands on what is in `count` lines from `first` on: number of the line, slot, key and stamp. Answers the
-    /// last `hi`; none may be less than `hi_least`.
+    /// Hands on what is in `count` lines from `first` on: number of the line, slot, key and stamp. Answers
+    /// the last `hi`; none may be less than `hi_least`.
     pub(super) fn each_slot_in(
         &self,
         first: u64,
