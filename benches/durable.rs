@@ -9,10 +9,15 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use firstseen::{Durability, Options, Store, Verdict};
+
+use scratch::Scratch;
+
+#[path = "support/scratch.rs"]
+mod scratch;
 
 const BLOCK: usize = 1 << 16;
 const BATCH: usize = 1024;
@@ -40,24 +45,6 @@ fn ids(count: usize) -> Vec<Id> {
 
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
-/// A directory that goes with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let base = std::env::var_os("FIRSTSEEN_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-        let path = base.join(format!("firstseen-bench-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn options(count: usize) -> Options {

@@ -12,10 +12,14 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "times and numbers of buckets are small")]
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use firstseen::{Durability, Options, Stats, Store, Window};
+
+use scratch::Scratch;
+
+#[path = "support/scratch.rs"]
+mod scratch;
 
 /// No call should take longer.
 const BOUND: Duration = Duration::from_millis(20);
@@ -76,24 +80,6 @@ fn upper_end(bucket: usize) -> u64 {
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
-/// A directory that goes with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Scratch {
-        let base = std::env::var_os("FIRSTSEEN_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-        let path = base.join(format!("firstseen-latency-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// One caller's share: new IDs, and after each third of them one that it has seen, among the last `reach`.
@@ -159,7 +145,7 @@ fn report(name: &str, histogram: &Histogram, stats: &Stats) {
 }
 
 fn case(name: &str, threads: u64, (keys, reach): (u64, u64), make: impl Fn(&Scratch) -> Store) {
-    let dir = Scratch::new();
+    let dir = Scratch::new("latency");
     let store = make(&dir);
     let begun = Instant::now();
     let histogram = callers(threads, |thread| call(&store, thread << 40, keys / threads, reach));

@@ -11,7 +11,7 @@
 //! - `compact/merge`: two frozen tables in memory become one.
 //! - `compact/fuse`: the two cheapest of five files become one, which is synced.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
@@ -20,6 +20,11 @@ use firstseen::{
     Claim, Durability, Maintenance, ManualClock, Options, Progress, Secret, Stats, Store, Timestamp, Verdict,
     Window,
 };
+
+use scratch::Scratch;
+
+#[path = "support/scratch.rs"]
+mod scratch;
 
 type Id = [u8; 16];
 
@@ -37,24 +42,6 @@ fn ids(range: std::ops::Range<u64>) -> Vec<Id> {
         std::array::from_fn(|place| (u128::from(number) * 0x9e37_79b9_7f4a_7c15).to_le_bytes()[place])
     };
     range.map(id).collect()
-}
-
-/// A directory that goes with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let base = std::env::var_os("FIRSTSEEN_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-        let path = base.join(format!("firstseen-stages-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn options() -> Options {
