@@ -68,13 +68,19 @@ pub(crate) const FROZEN_MAX: usize = 2;
 /// longer.
 pub(crate) const FROZEN_MAX_WINDOWED: usize = 16;
 
+/// Tables kept for sealed generations above which merging them takes turns with sealing.
+pub(crate) const KEPT_MAX: usize = 4;
+
+/// Tables kept for sealed generations at most, where there is no room to merge them.
+pub(crate) const KEPT_LIMIT: usize = 24;
+
 /// Frozen tables and generations that a view may list: a batch keeps one candidate bit for each.
 pub(crate) const FROZEN_LIMIT: usize = 64;
 
 /// Frozen tables from which on no other table is made active: the closing one and one that is being merged
 /// may still join them.
 pub(crate) const FROZEN_ROTATE_MAX: usize = 30;
-const _: () = assert!(FROZEN_ROTATE_MAX + 2 <= FROZEN_LIMIT);
+const _: () = assert!(FROZEN_ROTATE_MAX + KEPT_LIMIT + 4 <= FROZEN_LIMIT);
 
 /// Bits a key in a Bloom filter.
 pub(crate) const FILTER_BITS_PER_KEY: u32 = 12;

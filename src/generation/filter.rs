@@ -5,7 +5,6 @@ use crate::codec::{Checksum, checksum};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::limits::GENERATION_BLOCK_BYTES;
-use crate::sync::OnceLock;
 use crate::table::prefetch;
 
 use super::file::{Content, SealedFile, index};
@@ -13,8 +12,8 @@ use super::file::{Content, SealedFile, index};
 /// Says "not here" or "perhaps", never a wrong "not here".
 #[derive(Debug)]
 pub(super) struct Filter {
-    /// Empty as long as the filter is asked in the map.
-    memory: OnceLock<Bloom>,
+    /// In memory, where it can't be asked in the map.
+    memory: Option<Bloom>,
     /// Where the filter is in the map; empty without one, and then every key passes.
     mapped: std::ops::Range<usize>,
     is_rebuilt: bool,
@@ -23,12 +22,11 @@ pub(super) struct Filter {
 impl Filter {
     /// Lets every key pass.
     pub(super) fn none() -> Filter {
-        Filter { memory: OnceLock::new(), mapped: 0..0, is_rebuilt: false }
+        Filter { memory: None, mapped: 0..0, is_rebuilt: false }
     }
 
-    /// A filter at hand.
-    pub(super) fn in_memory(bloom: Bloom) -> Filter {
-        Filter { memory: OnceLock::from(bloom), ..Filter::none() }
+    fn in_memory(bloom: Bloom) -> Filter {
+        Filter { memory: Some(bloom), ..Filter::none() }
     }
 
     /// The filter of a generation, checked: where it lies in the map, in memory without one, and in memory
@@ -56,7 +54,7 @@ impl Filter {
 
     #[inline]
     pub(super) fn may_contain_masked(&self, file: &SealedFile, key: Fingerprint, mask: Mask) -> bool {
-        match (self.memory.get(), &file.content) {
+        match (&self.memory, &file.content) {
             (Some(bloom), _) => bloom.may_contain_masked(key, mask),
             (None, Content::Map(map)) if !self.mapped.is_empty() => {
                 bytes_may_contain(&map[self.mapped.clone()], key, mask)
@@ -67,7 +65,7 @@ impl Filter {
 
     #[inline]
     pub(super) fn prefetch(&self, file: &SealedFile, key: Fingerprint) {
-        match (self.memory.get(), &file.content) {
+        match (&self.memory, &file.content) {
             (Some(bloom), _) => bloom.prefetch(key),
             (None, Content::Map(map)) if !self.mapped.is_empty() => {
                 prefetch(bytes_of_block(&map[self.mapped.clone()], key));
@@ -77,25 +75,17 @@ impl Filter {
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.memory.get().map_or(0, Bloom::memory_bytes)
+        self.memory.as_ref().map_or(0, Bloom::memory_bytes)
     }
 
     /// Whether it is in memory.
     pub(super) fn is_loaded(&self) -> bool {
-        self.memory.get().is_some()
+        self.memory.is_some()
     }
 
-    /// Brings it into memory; answers the bytes that it takes there now, none if it was there before.
-    pub(super) fn load(&self, file: &SealedFile) -> Result<u64> {
-        if self.is_loaded() {
-            return Ok(0);
-        }
-        let bloom = match load(file)? {
-            Some(bloom) => bloom,
-            None => rebuild(file)?,
-        };
-        let bytes = bloom.memory_bytes();
-        Ok(if self.memory.set(bloom).is_ok() { bytes } else { 0 })
+    /// A copy in memory; made anew when that in the map was damaged since it was checked.
+    pub(super) fn read(file: &SealedFile) -> Result<Bloom> {
+        load(file)?.map_or_else(|| rebuild(file), Ok)
     }
 
     pub(super) fn is_rebuilt(&self) -> bool {

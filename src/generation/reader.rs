@@ -43,19 +43,6 @@ impl Generation {
         Ok(Generation { filter: Filter::open(&file)?, file })
     }
 
-    /// The same with the filter at hand that [`GenerationWriter::finish`](super::GenerationWriter::finish)
-    /// has answered.
-    pub(crate) fn open_with(
-        storage: &dyn Storage,
-        named: &Sealed,
-        store_id: u64,
-        access: Access,
-        filter: Bloom,
-    ) -> Result<Generation> {
-        let file = SealedFile::open(storage, named, store_id, access)?;
-        Ok(Generation { filter: Filter::in_memory(filter), file })
-    }
-
     /// What is known of a key: its state, and until which tick.
     ///
     /// # Errors
@@ -143,27 +130,24 @@ impl Generation {
         self.filter.is_rebuilt()
     }
 
-    /// Bytes of memory that [`Generation::load_filter`] takes.
+    /// Bytes of memory that [`Generation::read_filter`] takes.
     pub(crate) fn filter_bytes(&self) -> u64 {
         self.file.header.filter_blocks * BLOCK_BYTES as u64
     }
 
-    /// Whether the filter is in memory, not only in the map.
+    /// Whether the filter is in memory already, because it can't be asked in the map.
     pub(crate) fn is_filter_loaded(&self) -> bool {
         self.filter.is_loaded()
     }
 
-    /// Brings the filter into memory of its own, where it is asked from then on; calls go on meanwhile.
-    ///
-    /// A filter in the map is only as good as the next read from the disk, and costs a page fault now and
-    /// then. Answers the bytes that it takes in memory now, none if it was there before. A filter that was
-    /// damaged since it was checked is made anew.
+    /// Reads the filter into memory: one in the map is only as good as the next read from the disk, and costs
+    /// a page fault now and then. One that was damaged since it was checked is made anew.
     ///
     /// # Errors
     ///
     /// [`Error::System`] without that much memory; [`Error::Corrupt`] and [`Error::Io`] from reading.
-    pub(crate) fn load_filter(&self) -> Result<u64> {
-        self.filter.load(&self.file)
+    pub(crate) fn read_filter(&self) -> Result<Bloom> {
+        Filter::read(&self.file)
     }
 
     /// All facts in the order of `hi`, each line checked; ends with the first error.

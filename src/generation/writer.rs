@@ -14,6 +14,7 @@ use crate::stamp::{Stamp, State, VERSION_MAX};
 use crate::storage::names::{generation_name, temporary_name};
 use crate::storage::replace::create_anew;
 use crate::storage::{Storage, StorageFile, failed};
+use crate::sync::Arc;
 use crate::table::lines_for;
 
 use super::header::{HEADER_BYTES, Header, footer};
@@ -34,6 +35,14 @@ pub(crate) struct Spec {
     pub(crate) is_forever: bool,
 }
 
+/// The filter of the file.
+enum Making {
+    /// Of the keys that were pushed so far.
+    Builder(BloomBuilder),
+    /// One at hand, that lets all keys pass which are going to be pushed.
+    Made(Arc<Bloom>),
+}
+
 /// A generation that is being written, under its temporary name.
 ///
 /// Dropping it leaves that file, which nobody reads; [`GenerationWriter::abandon`] removes it.
@@ -44,7 +53,7 @@ pub(crate) struct GenerationWriter {
     spec: Spec,
     seeds: Seeds,
     home_lines: u64,
-    filter: BloomBuilder,
+    filter: Making,
     /// The line that is being filled, how many slots of it are, and which line it is.
     line: Line,
     slots: usize,
@@ -71,6 +80,23 @@ impl GenerationWriter {
     /// [`Error::Io`]; [`Error::System`] when there is no memory for the filter.
     pub(crate) fn create(storage: &dyn Storage, spec: Spec) -> Result<GenerationWriter> {
         let filter = BloomBuilder::new(spec.ids, FILTER_BITS_PER_KEY)?;
+        GenerationWriter::begin(storage, spec, Making::Builder(filter))
+    }
+
+    /// The same with a filter at hand, which lets all keys pass that are going to be pushed.
+    ///
+    /// # Errors
+    ///
+    /// As [`GenerationWriter::create`].
+    pub(crate) fn create_with(
+        storage: &dyn Storage,
+        spec: Spec,
+        filter: Arc<Bloom>,
+    ) -> Result<GenerationWriter> {
+        GenerationWriter::begin(storage, spec, Making::Made(filter))
+    }
+
+    fn begin(storage: &dyn Storage, spec: Spec, filter: Making) -> Result<GenerationWriter> {
         let name = generation_name(spec.id);
         let temporary = temporary_name(&name);
         let seeds = Seeds::new(spec.store_id, spec.id);
@@ -130,7 +156,9 @@ impl GenerationWriter {
             return Err(Error::Uneven { tables: 1 });
         }
         line::put(&mut self.line, self.slots, key, stamp);
-        self.filter.insert(key);
+        if let Making::Builder(filter) = &mut self.filter {
+            filter.insert(key);
+        }
         self.slots += 1;
         self.key_last = Some(key);
         self.ids += 1;
@@ -150,9 +178,12 @@ impl GenerationWriter {
         self.ids
     }
 
-    /// Memory of the filter.
+    /// Memory of the filter that is being made.
     pub(crate) fn filter_bytes(&self) -> u64 {
-        self.filter.memory_bytes()
+        match &self.filter {
+            Making::Builder(filter) => filter.memory_bytes(),
+            Making::Made(_) => 0,
+        }
     }
 
     /// Memory that the writer takes beside its filter.
@@ -162,13 +193,12 @@ impl GenerationWriter {
 
     /// Writes what is left and the header, syncs the file, gives it its name and syncs the directory.
     ///
-    /// Answers what the manifest has to say of it, and its filter, for
-    /// [`Generation::open_with`](super::Generation::open_with).
+    /// Answers what the manifest has to say of it, and its filter.
     ///
     /// # Errors
     ///
     /// [`Error::Io`]; [`Error::Poisoned`] when a write has failed before.
-    pub(crate) fn finish(mut self, storage: &dyn Storage) -> Result<(Sealed, Bloom)> {
+    pub(crate) fn finish(mut self, storage: &dyn Storage) -> Result<(Sealed, Arc<Bloom>)> {
         while self.line_index < self.home_lines.max(1) {
             self.end_line()?;
         }
@@ -176,7 +206,11 @@ impl GenerationWriter {
             self.end_line()?;
         }
         self.flush()?;
-        let filter = std::mem::replace(&mut self.filter, BloomBuilder::with_blocks(1)?).build();
+        let filter = match self.filter {
+            Making::Builder(filter) => Arc::new(filter.build()),
+            Making::Made(filter) => filter,
+        };
+        self.filter = Making::Made(Arc::clone(&filter));
         let filter_checksum = self.write_filter(&filter)?;
         let header = self.header(&filter, filter_checksum);
         let (header_bytes, header_checksum) = header.encode();

@@ -126,7 +126,7 @@ impl Engine {
     ) -> usize {
         let view = self.views.load();
         let mut recorded = self.recorded();
-        let answered = match view.older.len() + view.sealed.len() {
+        let answered = match view.depth() {
             _ if view.is_single() => view.check_chunk(verdicts, moment, key_of, &mut recorded),
             behind if behind < PEEK_FROM => {
                 view.check_chunk_screened::<false>(verdicts, moment, key_of, &mut recorded)

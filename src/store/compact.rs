@@ -1,4 +1,5 @@
-//! Merging two neighbouring frozen tables into one, in the order of `hi`, while calls go on.
+//! Merging neighbouring tables into one, in the order of `hi`, while calls go on: frozen ones in a store in
+//! memory, elsewhere those that are kept for sealed generations.
 //!
 //! ```text
 //!  hi:      0 ............ frontier ............ 2^64 - 1
@@ -11,6 +12,13 @@
 //! merged table answers up to there. When no call holds an earlier view, the memory of the sources below the
 //! frontier is given back, so a merge needs little more memory than its result. Keys are copied as facts: the
 //! newer table's fact hides the older one's, since a new fact always exceeds those found before it.
+//!
+//! Frozen tables grow with what is held, so the pair that is cheapest is merged. Kept tables all come in one
+//! size, which the log bounds; there a table is copied again once as much newer has come as that is worth
+//! (as in [`fuse`](super::fuse)), and then with all that is newer, in one go: to 10^8 IDs in tables of
+//! 8 * 10^6 each is copied three times.
+
+use std::ops::Range;
 
 use crate::bloom::{Bloom, BloomBuilder};
 use crate::error::Result;
@@ -22,7 +30,7 @@ use crate::limits::{
 use crate::options::WhenFull;
 use crate::stamp::{Stamp, State, VERSION_MAX};
 use crate::sync::Arc;
-use crate::table::{Probe, Table, bytes_for, lines_for, reserve};
+use crate::table::{Table, bytes_for, lines_for, reserve};
 
 use super::core::Core;
 use super::fact::Fact;
@@ -33,8 +41,10 @@ use super::view::{Older, View};
 /// A merge in progress.
 #[derive(Debug)]
 pub(crate) struct Merge {
-    newer: Arc<Table>,
-    older: Arc<Table>,
+    /// Whether kept tables are merged, and not frozen ones.
+    is_of_kept: bool,
+    /// Newest first.
+    sources: Vec<Arc<Table>>,
     merged: Arc<Table>,
     /// Taken when the merge is over.
     filter: Option<BloomBuilder>,
@@ -43,10 +53,9 @@ pub(crate) struct Merge {
     next_line: u64,
     /// The present, in ticks, when the merge began: what is over by then is left out.
     now: u64,
-    /// Whether no table older than these two is left to be hidden by a forgotten fact.
-    is_oldest: bool,
-    /// Where IDs have windows a forgotten fact still says how long its ID stays seen when it comes again.
-    is_forever: bool,
+    /// Whether a forgotten fact may go: no older table is left to be hidden by it, nor a file, and it need not
+    /// say how long its ID stays seen when it comes again, as where IDs have windows.
+    is_hiding_nothing: bool,
     /// Number of the view since which the sources below a frontier are not asked.
     releases: Vec<(u64, u64)>,
 }
@@ -63,38 +72,44 @@ pub(crate) enum Step {
 }
 
 impl Merge {
-    /// The merge that is most worth having, if any: of the two neighbours that are cheapest together.
+    /// The merge that is most worth having, if any.
     pub(crate) fn begin(core: &Core, view: &View) -> Result<Option<Merge>> {
-        let is_full = core.full_at.get() == view.number + 1;
+        let is_of_kept = core.durable.is_some();
+        let is_full = !is_of_kept && core.full_at.get() == view.number + 1;
+        let tables = if is_of_kept { &view.kept } else { &view.older };
         // Tables with a window go as a whole when they are over; merging them would only keep them longer.
         let count_max = if core.span.is_forever() { FROZEN_MAX } else { FROZEN_MAX_WINDOWED };
-        if view.older.len() <= count_max && !(is_full && core.span.is_forever()) {
+        if tables.len() <= count_max && !(is_full && core.span.is_forever()) {
             return Ok(None);
         }
-        let cost = |pair: &[Older]| pair.iter().map(|older| older.table.facts()).sum::<u64>();
-        let pairs = view.older.windows(2).enumerate().filter(|(_, pair)| can_merge(pair));
-        let Some((index, pair)) = pairs.min_by_key(|(_, pair)| cost(pair)) else { return Ok(None) };
-        let birth = pair[0].table.birth().min(pair[1].table.birth());
-        let facts = cost(pair).max(1);
+        let Some(range) = (if is_of_kept { worth_merging(tables) } else { cheapest_pair(tables) }) else {
+            return Ok(None);
+        };
+        let sources = &tables[range.clone()];
+        let facts = facts_of(sources).max(1);
         let lines = lines_for(facts, LOAD_MERGED_PERCENT) + 1;
         let is_too_large = core.when_full == WhenFull::ForgetOldest
             && bytes_for(lines) > core.memory_budget / BUDGET_PARTS_FORGOTTEN;
-        if is_too_large || core.memory_promised(view) + growth::bytes_with_filter(lines) > core.memory_budget
-        {
+        let bytes = growth::bytes_with_filter(lines);
+        let room = if is_of_kept {
+            core.memory_room(view)
+        } else {
+            core.memory_budget.saturating_sub(core.memory_promised(view))
+        };
+        if is_too_large || bytes > room {
             return Ok(None);
         }
-        let merged = Table::new(reserve(lines)?, birth);
-        core.counters.memory_merge.set(growth::bytes_with_filter(lines));
+        let merged = Table::new(reserve(lines)?, birth_of(sources));
+        core.counters.memory_merge.set(bytes);
         Ok(Some(Merge {
-            newer: Arc::clone(&pair[0].table),
-            older: Arc::clone(&pair[1].table),
+            is_of_kept,
+            sources: sources.iter().map(|source| Arc::clone(&source.table)).collect(),
             merged: Arc::new(merged),
             filter: Some(BloomBuilder::new(facts, FILTER_BITS_PER_KEY)?),
             frontier: 0,
             next_line: 0,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
-            is_oldest: index + 2 == view.older.len(),
-            is_forever: core.span.is_forever(),
+            is_hiding_nothing: !is_of_kept && range.end == tables.len() && core.span.is_forever(),
             releases: Vec::new(),
         }))
     }
@@ -130,21 +145,16 @@ impl Merge {
 
     /// Copies the keys with a `hi` in `first..=last`; false when there was no room for one.
     fn copy(&mut self, first: u64, last: u64) -> bool {
-        let newer = Arc::clone(&self.newer);
-        for (key, stamp) in newer.keys_between(first, last) {
-            if !self.copy_key(key, Fact::of(&newer, stamp)) {
-                return false;
-            }
-        }
-        let older = Arc::clone(&self.older);
-        for (key, stamp) in older.keys_between(first, last) {
-            let is_hidden = matches!(newer.find(key), Probe::Hit(cell)
-                if Fact::of(&newer, cell.load().fact()) != Fact::None);
-            if !is_hidden && !self.copy_key(key, Fact::of(&older, stamp)) {
-                return false;
-            }
-        }
-        true
+        let sources = std::mem::take(&mut self.sources);
+        let is_hidden =
+            |newer: &[Arc<Table>], key| newer.iter().any(|table| Fact::in_table(table, key) != Fact::None);
+        let has_room = sources.iter().enumerate().all(|(index, source)| {
+            source.keys_between(first, last).all(|(key, stamp)| {
+                is_hidden(&sources[..index], key) || self.copy_key(key, Fact::of(source, stamp))
+            })
+        });
+        self.sources = sources;
+        has_room
     }
 
     /// Copies one key unless nothing is known of it any more; false when there was no room.
@@ -155,8 +165,7 @@ impl Merge {
             Fact::Forgotten(_) | Fact::Pending(..) => (State::Forgotten, fact.floor()),
             Fact::None => return true,
         };
-        let is_hiding_nothing = state == State::Forgotten && self.is_oldest && self.is_forever;
-        if until <= self.now || is_hiding_nothing {
+        if until <= self.now || state == State::Forgotten && self.is_hiding_nothing {
             return true;
         }
         let stamp = self.merged.stamp(state, until).unwrap_or(Stamp::new(state, VERSION_MAX));
@@ -166,26 +175,52 @@ impl Merge {
         self.merged.put(key, stamp, until)
     }
 
+    /// Whether all tables are still in a view: kept ones may have gone, and what is half merged is of no use
+    /// without the other half.
+    pub(crate) fn is_whole(&self, view: &View) -> bool {
+        let tables = if self.is_of_kept { &view.kept } else { &view.older };
+        let is_listed = |table: &Arc<Table>| tables.iter().any(|older| Arc::ptr_eq(&older.table, table));
+        self.sources.iter().all(is_listed) && (self.frontier == 0 || is_listed(&self.merged))
+    }
+
+    /// Gives up; files answer for what the tables cover.
+    pub(crate) fn abandon(self, core: &Core, succession: &mut Succession) {
+        core.counters.memory_merge.set(0);
+        succession.publish(&core.views, |view| {
+            let is_part =
+                |kept: &&Older| self.is_source(&kept.table) || Arc::ptr_eq(&kept.table, &self.merged);
+            let covered: Vec<u64> =
+                view.kept.iter().filter(is_part).flat_map(|kept| kept.covers.iter().copied()).collect();
+            view.uncover(|id| covered.contains(&id));
+        });
+    }
+
+    fn is_source(&self, table: &Arc<Table>) -> bool {
+        self.sources.iter().any(|source| Arc::ptr_eq(source, table))
+    }
+
     /// Lets the merged table answer up to `last` and its sources from there on.
     fn advance_frontier(&self, view: &mut View, last: u64, filter: Option<&Arc<Bloom>>) {
-        let is_source =
-            |table: &Arc<Table>| Arc::ptr_eq(table, &self.newer) || Arc::ptr_eq(table, &self.older);
+        let number = view.number;
+        let tables = if self.is_of_kept { &mut view.kept } else { &mut view.older };
         if self.frontier == 0 {
-            let index = view.older.iter().position(|older| Arc::ptr_eq(&older.table, &self.newer));
-            let mut merged = Older::frozen(Arc::clone(&self.merged), view.number, 0);
-            merged.is_carried = true;
-            view.older.insert(index.unwrap_or(0), merged);
+            let newest = tables.iter().position(|older| self.is_source(&older.table)).unwrap_or(0);
+            let sources = tables.iter().filter(|older| self.is_source(&older.table));
+            let mut covers: Vec<u64> = sources.flat_map(|source| source.covers.iter().copied()).collect();
+            covers.dedup();
+            let frozen = Older::frozen(Arc::clone(&self.merged), number, 0);
+            tables.insert(newest, Older { is_carried: true, covers, ..frozen });
         }
-        for older in &mut view.older {
+        for older in tables.iter_mut() {
             if Arc::ptr_eq(&older.table, &self.merged) {
                 older.hi_last = last;
                 older.filter = filter.cloned();
-            } else if is_source(&older.table) {
+            } else if self.is_source(&older.table) {
                 older.hi_first = last.saturating_add(1);
             }
         }
         if last == u64::MAX {
-            view.older.retain(|older| !is_source(&older.table));
+            tables.retain(|older| !self.is_source(&older.table));
         }
     }
 
@@ -195,19 +230,43 @@ impl Merge {
             if !succession.is_drained_before(number) {
                 return;
             }
-            self.newer.release_below(frontier);
-            self.older.release_below(frontier);
+            self.sources.iter().for_each(|source| source.release_below(frontier));
             self.releases.remove(0);
         }
     }
 }
 
-/// Whether two neighbours are whole, ready, and close enough in time for one table to state both.
-fn can_merge(pair: &[Older]) -> bool {
+/// IDs in tables, those in several as often.
+fn facts_of(tables: &[Older]) -> u64 {
+    tables.iter().map(|older| older.table.facts()).sum()
+}
+
+fn birth_of(tables: &[Older]) -> u64 {
+    tables.iter().map(|older| older.table.birth()).min().unwrap_or(0)
+}
+
+/// The two neighbours that are cheapest together.
+fn cheapest_pair(tables: &[Older]) -> Option<Range<usize>> {
+    let pairs = (1..tables.len()).map(|older| older - 1..older + 1);
+    pairs.filter(|pair| can_merge(&tables[pair.clone()])).min_by_key(|pair| facts_of(&tables[pair.clone()]))
+}
+
+/// A table and all that are newer: where it is smallest beside them.
+fn worth_merging(tables: &[Older]) -> Option<Range<usize>> {
+    let candidates = (1..tables.len()).filter(|older| can_merge(&tables[..=*older]));
+    let share = |older: &usize| {
+        let newer = facts_of(&tables[..*older]).max(1);
+        // A fraction, as a whole number.
+        (u128::from(tables[*older].table.facts()) << 32) / u128::from(newer)
+    };
+    candidates.min_by_key(share).map(|older| 0..older + 1)
+}
+
+/// Whether neighbours are whole, ready, and close enough in time for one table to state all.
+fn can_merge(tables: &[Older]) -> bool {
     let is_ready = |older: &Older| {
         older.is_carried && older.filter.is_some() && older.hi_first == 0 && older.hi_last == u64::MAX
     };
-    let birth = pair.iter().map(|older| older.table.birth()).min().unwrap_or(0);
-    let until = pair.iter().map(|older| older.table.until_max()).max().unwrap_or(0);
-    pair.iter().all(is_ready) && until.saturating_sub(birth) <= u64::from(VERSION_MAX)
+    let until = tables.iter().map(|older| older.table.until_max()).max().unwrap_or(0);
+    tables.iter().all(is_ready) && until.saturating_sub(birth_of(tables)) <= u64::from(VERSION_MAX)
 }

@@ -175,7 +175,9 @@ impl Core {
                 .into_iter()
                 .map(|table| Older::frozen(Arc::new(table), 1, begin.log_from))
                 .collect(),
+            kept: Vec::new(),
             sealed: begin.sealed,
+            sealed_kept: 0,
             log_from: begin.log_from,
         };
         let leases_max = (options.leases_max as u64).min(growth::leases_max(options.memory_budget));

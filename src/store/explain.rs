@@ -56,6 +56,7 @@ impl Engine {
         let mut tables = vec![("active", self.known(&view.active, key))];
         tables.extend(view.closing.iter().map(|closing| ("closing", self.known(&closing.table, key))));
         tables.extend(view.older.iter().map(|older| ("frozen", self.known_older(older, key))));
+        tables.extend(view.kept.iter().map(|kept| ("kept", self.known_older(kept, key))));
         for sealed in &view.sealed {
             let known = self.known_sealed(sealed, key).map_err(|_| view.damage())?;
             tables.push(("generation", known));

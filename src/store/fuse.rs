@@ -28,7 +28,7 @@
 //! newest file was written again for each table until it was as large as the others: 22 times with 200
 //! tables, 118 times with 1000.
 
-use crate::bloom::Mask;
+use crate::bloom::{Bloom, Mask};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
@@ -158,11 +158,11 @@ impl Fusion {
         }
         let (named, filter) = durable.write(|storage| self.writer.finish(storage))?;
         let store_id = durable.store_id();
-        let generation = durable
-            .write(|storage| Generation::open_with(storage, &named, store_id, durable.access, filter))?;
+        let generation =
+            durable.write(|storage| Generation::open(storage, &named, store_id, durable.access))?;
         core.counters.compactions.add(1);
         core.counters.compacted_bytes.add(named.bytes);
-        replace(core, durable, succession, sources, Some(generation))
+        replace(core, durable, succession, sources, Some((generation, filter)))
     }
 
     /// Gives up, as a source is over: it goes as a whole.
@@ -177,9 +177,9 @@ fn replace(
     durable: &Durable,
     succession: &mut Succession,
     sources: [u64; 2],
-    result: Option<Generation>,
+    result: Option<(Generation, Arc<Bloom>)>,
 ) -> Result<()> {
-    let named = result.as_ref().map(Generation::sealed);
+    let named = result.as_ref().map(|(generation, _)| generation.sealed());
     let log_last = durable.log_segment();
     durable.replace_manifest(core.now(), &core.cursors, |manifest| {
         let place = manifest.generations.iter().position(|named| sources.contains(&named.id)).unwrap_or(0);
@@ -188,14 +188,8 @@ fn replace(
             manifest.generations.insert(place, named);
         }
     })?;
-    succession.publish(&core.views, |view| {
-        let is_source = |sealed: &Sealed| sources.contains(&sealed.generation().id());
-        let place = view.sealed.iter().position(is_source).unwrap_or(0);
-        view.sealed.retain(|sealed| !is_source(sealed));
-        if let Some(generation) = result {
-            view.sealed.insert(place, Sealed::new(generation, log_last));
-        }
-    });
+    let result = result.map(|(generation, filter)| (Sealed::new(generation, log_last), filter));
+    succession.publish(&core.views, |view| view.replace_sealed(sources, result));
     if let Some(named) = named {
         let (file, ids, bytes) = (generation_name(named.id), named.ids, named.bytes);
         durable.events.note(Event::GenerationsFused { file, ids, bytes });

@@ -15,7 +15,9 @@
 
 use crate::bloom::{Bloom, BloomBuilder};
 use crate::error::Result;
-use crate::limits::{FILTER_BITS_PER_KEY, FROZEN_MAX, FROZEN_ROTATE_MAX, LINES_MIN, LINES_PER_STEP};
+use crate::limits::{
+    FILTER_BITS_PER_KEY, FROZEN_MAX, FROZEN_ROTATE_MAX, KEPT_MAX, LINES_MIN, LINES_PER_STEP,
+};
 use crate::options::WhenFull;
 use crate::stamp::State;
 use crate::sync::Arc;
@@ -55,6 +57,8 @@ pub(crate) struct Structure {
     upkeep: Upkeep,
     /// Whether the last slice that others may wait for went to the log.
     was_log: bool,
+    /// Whether the last slice of a store with files went to a merge in memory.
+    was_merge: bool,
 }
 
 /// Memory for the next table, touched ahead of need.
@@ -152,7 +156,7 @@ impl Structure {
             if core.durable.is_some() && self.upkeep.is_fusing() {
                 return Ok(Progress::Waiting);
             }
-            if self.merge_or_begin(core)? {
+            if core.durable.is_none() && self.merge_or_begin(core)? {
                 return Ok(Progress::Worked);
             }
             core.full_at.set(view.number + 1);
@@ -273,8 +277,23 @@ impl Structure {
         }
         match &core.durable {
             None => self.merge_or_begin(core),
-            Some(durable) => self.upkeep.step(core, durable, &mut self.succession),
+            Some(durable) => self.upkeep(core, durable),
         }
+    }
+
+    /// One slice of what a store with files has to do: sealing first, which memory waits for, then merging,
+    /// which new IDs wait for, by turns where many tables wait to be merged; fusing files comes last.
+    fn upkeep(&mut self, core: &Core, durable: &Durable) -> Result<bool> {
+        let is_merging_behind = core.views.load().kept.len() > KEPT_MAX;
+        self.was_merge = is_merging_behind && !self.was_merge;
+        if self.was_merge && self.merge_or_begin(core)? {
+            return Ok(true);
+        }
+        let succession = &mut self.succession;
+        if self.upkeep.step(core, durable, succession)? || self.merge_or_begin(core)? {
+            return Ok(true);
+        }
+        self.upkeep.step_fusion(core, durable, &mut self.succession)
     }
 
     /// Carries leases out of tables that were just frozen, so that these may go one day.
@@ -385,6 +404,10 @@ impl Structure {
     /// One slice of the merge in progress; false when there is none.
     fn step_merge(&mut self, core: &Core) -> bool {
         let Some(mut merge) = self.merge.take() else { return false };
+        if !merge.is_whole(&core.views.load()) {
+            merge.abandon(core, &mut self.succession);
+            return true;
+        }
         match merge.step(core, &mut self.succession) {
             Step::More => self.merge = Some(merge),
             Step::Done => {}

@@ -18,6 +18,7 @@ mod fuse;
 mod growth;
 mod handle;
 mod held;
+mod kept;
 mod ledger;
 mod lifecycle;
 mod maintain;

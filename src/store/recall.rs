@@ -20,7 +20,6 @@ use crate::sync::Arc;
 use crate::table::{Table, bytes_for, reserve};
 
 use super::core::Core;
-use super::growth;
 use super::sealed::Sealed;
 use super::succession::Succession;
 use super::view::View;
@@ -37,19 +36,24 @@ pub(super) struct Recall {
 }
 
 impl Recall {
-    /// Begins with the newest generation whose file is asked a lot, and has room in memory, and is `wanted`.
+    /// Begins with the newest generation that answers from its file, if that or one behind it is asked a lot,
+    /// and all up to there have room in memory: kept tables cover the newest without a gap.
     pub(super) fn begin(core: &Core, view: &View, wanted: impl Fn(u64) -> bool) -> Option<Recall> {
-        let next = growth::bytes_with_filter(core.next_lines(view, true));
-        let room = core.memory_budget.saturating_sub(core.memory_promised(view)).saturating_sub(next);
-        let is_next = |sealed: &&Sealed| {
+        let first = view.files().first().filter(|first| wanted(first.generation().id()))?;
+        let mut room = core.memory_room(view);
+        for sealed in view.files() {
             let generation = sealed.generation();
             let home_lines = generation.home_lines();
-            sealed.is_worth_recalling()
-                && bytes_for(home_lines) <= room
-                && generation.lines() <= home_lines.saturating_add(SPARE_LINES)
-                && wanted(generation.id())
-        };
-        Recall::of(Arc::clone(view.sealed.iter().find(is_next)?.generation()))
+            let bytes = bytes_for(home_lines).saturating_add(sealed.filter_bytes_unloaded().unwrap_or(0));
+            if bytes > room || generation.lines() > home_lines.saturating_add(SPARE_LINES) {
+                return None;
+            }
+            if sealed.is_worth_recalling() {
+                return Recall::of(Arc::clone(first.generation()));
+            }
+            room -= bytes;
+        }
+        None
     }
 
     /// `None` when the system refuses the memory: that is as good as a used-up budget.
@@ -86,13 +90,23 @@ impl Recall {
         Ok(*line_next >= generation.lines())
     }
 
-    /// Lets the copy answer from now on, unless the generation is gone by now.
-    pub(super) fn finish(self, core: &Core, succession: &mut Succession) {
+    /// Lets the copy answer from now on, if the generation still is the next to be covered.
+    ///
+    /// # Errors
+    ///
+    /// As [`Recall::step`], for its filter.
+    pub(super) fn finish(self, core: &Core, succession: &mut Succession) -> Result<()> {
         self.table.count(self.ids, self.generation.until_max());
-        succession.publish(&core.views, |view| {
-            let copied = |sealed: &&mut Sealed| Arc::ptr_eq(sealed.generation(), &self.generation);
-            view.sealed.iter_mut().filter(copied).for_each(|sealed| sealed.recall(Arc::clone(&self.table)));
-        });
+        let view = core.views.load();
+        let is_this = |sealed: &&Sealed| Arc::ptr_eq(sealed.generation(), &self.generation);
+        let Some(sealed) = view.files().first().filter(is_this) else { return Ok(()) };
+        let filter = match sealed.filter() {
+            Some(filter) => Arc::clone(filter),
+            None => Arc::new(self.generation.read_filter()?),
+        };
+        drop(view);
+        succession.publish(&core.views, |view| view.keep(&self.generation, self.table, filter));
+        Ok(())
     }
 }
 
@@ -111,6 +125,7 @@ mod tests {
     use crate::stamp::State;
     use crate::storage::names::generation_name;
     use crate::storage::sim::SimDisk;
+    use crate::store::view::Older;
     use crate::store::{Progress, Stats, Store};
     use crate::sync::Mutex;
     use crate::verdict::Verdict;
@@ -177,6 +192,11 @@ mod tests {
         }
     }
 
+    /// Generations that tables in memory answer for.
+    fn in_memory(store: &Store) -> usize {
+        store.engine.views.load().sealed_kept
+    }
+
     /// As many generations as one round makes of a table each, and all of them in their files.
     #[track_caller]
     fn assert_in_files(stats: &Stats) {
@@ -205,7 +225,7 @@ mod tests {
             }
             let stats = store.stats();
             assert!(is_on_the_way, "a generation takes more than one slice");
-            assert_eq!((stats.tables, stats.making_bytes), (1 + ROUNDS as usize, 0), "{stats:?}");
+            assert_eq!((in_memory(&store), stats.making_bytes), (ROUNDS as usize, 0), "{stats:?}");
             assert!(stats.memory_bytes_peak <= ENOUGH, "{stats:?}");
             assert_right(&store);
             for number in (0..SEEN).step_by(97).chain(SEEN..SEEN + 100) {
@@ -240,7 +260,7 @@ mod tests {
     fn copies_stay_within_the_budget_and_leave_room_for_the_next_table() {
         let clock = ManualClock::new(Timestamp::from_millis(1_000_000_000));
         let disk = closed_store(&clock, Window::Forever);
-        let mut tables_before = 0;
+        let (mut kept_before, mut was_in_files) = (0, false);
         // So close to each other that some have room for a copy, and for the next table only without it.
         for budget in (4..32).map(|quarters: u64| quarters << 18) {
             let disk = disk.kill();
@@ -254,21 +274,23 @@ mod tests {
             settle(&store);
             let stats = store.stats();
             assert!(stats.memory_bytes_peak <= budget, "{stats:?}");
-            assert!(stats.tables >= tables_before, "{stats:?}");
-            if tables_before == 0 {
+            assert!(in_memory(&store) >= kept_before, "{stats:?}");
+            if kept_before == 0 && in_memory(&store) == 0 {
                 assert_in_files(&stats);
+                was_in_files = true;
             }
             assert_right(&store);
-            tables_before = stats.tables;
+            kept_before = in_memory(&store);
             while store.stats().rotations == 0 {
                 let new = SEEN + u32::try_from(store.len()).unwrap();
                 assert!(store.check(id(2 * SEEN + new)).is_ok());
                 store.maintain().unwrap();
             }
             let stats = store.stats();
-            assert!(stats.memory_bytes_peak <= budget && stats.tables == tables_before + 1, "{stats:?}");
+            assert!(stats.memory_bytes_peak <= budget && in_memory(&store) == kept_before, "{stats:?}");
         }
-        assert_eq!(tables_before, 1 + ROUNDS as usize);
+        assert!(was_in_files);
+        assert_eq!(kept_before, ROUNDS as usize);
     }
 
     /// What had to make room is asked a lot once more before it is read once more.
@@ -277,15 +299,13 @@ mod tests {
         let clock = ManualClock::new(Timestamp::from_millis(1_000_000_000));
         let disk = closed_store(&clock, Window::Forever);
         let store = open(&disk, options(&clock, Window::Forever, ENOUGH));
-        let tables =
-            || store.engine.views.load().sealed.iter().filter(|sealed| sealed.table().is_some()).count();
         for _ in 0..2 {
             assert_right(&store);
             settle(&store);
-            assert_eq!(tables(), ROUNDS as usize);
+            assert_eq!(in_memory(&store), ROUNDS as usize);
             store.engine.lock_structure().release_sealed(&store.engine, u64::MAX);
             settle(&store);
-            assert_eq!(tables(), 0, "{:?}", store.stats());
+            assert_eq!(in_memory(&store), 0, "{:?}", store.stats());
         }
     }
 
@@ -304,7 +324,7 @@ mod tests {
         let stats = store.stats();
         assert_eq!((stats.making_bytes, stats.tables), (0, 2), "the one that is there stays: {stats:?}");
         settle(&store);
-        assert_eq!(store.stats().tables, 1 + ROUNDS as usize);
+        assert_eq!(in_memory(&store), ROUNDS as usize);
         assert_right(&store);
     }
 
@@ -376,7 +396,7 @@ mod tests {
             }
             assert!((1..500).contains(&refused), "{refused} answers of one line");
             settle(&store);
-            assert_eq!(store.stats().tables, ROUNDS as usize, "all others: {:?}", store.stats());
+            assert_eq!(in_memory(&store), 1, "the one before it: {:?}", store.stats());
         }
         let told = told.lock().clone();
         let is_it = |event: &Event| {
@@ -404,9 +424,9 @@ mod tests {
             writer.push(*key, state(index), BIRTH + 1 + index as u64).unwrap();
         }
         let (named, filter) = writer.finish(&disk).unwrap();
-        let generation = Generation::open_with(&disk, &named, 1, Access::Map, filter).unwrap();
+        let generation = Generation::open(&disk, &named, 1, Access::Map).unwrap();
         assert!(generation.lines() >= generation.home_lines() + SPARE_LINES - 1, "{named:?}");
-        let mut sealed = Sealed::new(generation, 0);
+        let sealed = Sealed::new(generation, 0);
         let others = keys.iter().map(|key| Fingerprint::from_halves(key.hi(), key.lo() + 2));
         let others = others.chain(keys.iter().map(|key| Fingerprint::from_halves(key.hi() ^ 0x8000, 7)));
         let asked: Vec<Fingerprint> = keys.iter().copied().chain(others).collect();
@@ -414,9 +434,9 @@ mod tests {
         let mut recall = Recall::of(Arc::clone(sealed.generation())).unwrap();
         while !recall.step().unwrap() {}
         assert_eq!(recall.ids, keys.len() as u64);
-        sealed.recall(recall.table);
+        let kept = Older::kept(recall.table, filter, 1);
         for (key, fact) in asked.iter().zip(from_file) {
-            assert!(fact.is_ok() && sealed.fact(*key) == fact, "{key:?}: {fact:?}");
+            assert_eq!(Ok(kept.sealed_fact(*key)), fact, "{key:?}");
         }
     }
 }

@@ -9,6 +9,7 @@
 //! these steps leaves a file that no manifest names, which the next opening removes, and the log, which has
 //! everything.
 
+use crate::bloom::Bloom;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
@@ -16,6 +17,7 @@ use crate::generation::{Generation, GenerationWriter, Spec};
 use crate::limits::{ATTEMPTS_AHEAD, LINES_PER_STEP};
 use crate::manifest::Manifest;
 use crate::stamp::State;
+use crate::storage::Storage;
 use crate::sync::Arc;
 use crate::table::Table;
 
@@ -24,12 +26,14 @@ use super::durable::Durable;
 use super::fact::Fact;
 use super::sealed::Sealed;
 use super::succession::Succession;
-use super::view::{Older, View};
+use super::view::View;
 
 /// A frozen table that is being written.
 #[derive(Debug)]
 pub(crate) struct Seal {
     table: Arc<Table>,
+    /// That of the table, if it has one already.
+    filter: Option<Arc<Bloom>>,
     spec: Spec,
     writer: GenerationWriter,
     next_line: u64,
@@ -53,9 +57,11 @@ impl Seal {
             tick_ms: core.span.tick_ms(),
             is_forever: core.span.is_forever(),
         };
-        let writer = durable.write(|storage| GenerationWriter::create(storage, spec))?;
+        let filter = oldest.filter.clone();
+        let writer = durable.write(|storage| create(storage, spec, filter.as_ref()))?;
         Ok(Some(Seal {
             table: Arc::clone(&oldest.table),
+            filter,
             spec,
             writer,
             next_line: 0,
@@ -111,7 +117,7 @@ impl Seal {
         if self.writer.home_lines() >= home_lines {
             return Err(durable.poison(Error::Uneven { tables: 1 }));
         }
-        let writer = durable.write(|storage| GenerationWriter::create(storage, self.spec))?;
+        let writer = durable.write(|storage| create(storage, self.spec, self.filter.as_ref()))?;
         self.writer = writer.with_home_lines(home_lines);
         self.next_line = 0;
         Ok(())
@@ -141,8 +147,8 @@ impl Seal {
         }
         let (named, filter) = durable.write(|storage| writer.finish(storage))?;
         let store_id = durable.store_id();
-        let generation = durable
-            .write(|storage| Generation::open_with(storage, &named, store_id, durable.access, filter))?;
+        let generation =
+            durable.write(|storage| Generation::open(storage, &named, store_id, durable.access))?;
         let log_floor = log_floor_without(&core.views.load(), &table);
         durable.replace_manifest(core.now(), &core.cursors, |manifest| {
             manifest.generations.insert(0, named);
@@ -153,11 +159,22 @@ impl Seal {
         })?;
         let (file, ids, bytes) = (generation.name().to_owned(), named.ids, named.bytes);
         let log_last = durable.log_segment();
-        succession.publish(&core.views, |view| list(view, &table, Sealed::new(generation, log_last)));
+        succession.publish(&core.views, |view| {
+            view.older.retain(|older| !Arc::ptr_eq(&older.table, &table));
+            view.list_kept(Sealed::new(generation, log_last), table, filter);
+        });
         core.counters.seals.add(1);
         core.counters.sealed_bytes.add(bytes);
         durable.events.note(Event::GenerationSealed { file, ids, bytes });
         durable.remove_log_below(log_floor)
+    }
+}
+
+/// Begins a file.
+fn create(storage: &dyn Storage, spec: Spec, filter: Option<&Arc<Bloom>>) -> Result<GenerationWriter> {
+    match filter {
+        Some(filter) => GenerationWriter::create_with(storage, spec, Arc::clone(filter)),
+        None => GenerationWriter::create(storage, spec),
     }
 }
 
@@ -206,14 +223,4 @@ fn log_floor_without(view: &View, table: &Arc<Table>) -> u64 {
     let mut view = view.clone();
     view.older.retain(|older| !Arc::ptr_eq(&older.table, table));
     view.log_floor()
-}
-
-/// Lists a generation in the place of the frozen table that it was made from, whose memory it keeps.
-fn list(view: &mut View, table: &Arc<Table>, mut sealed: Sealed) {
-    let index = view.older.iter().position(|older| Arc::ptr_eq(&older.table, table));
-    let frozen: Option<Older> = index.map(|index| view.older.remove(index));
-    if let Some(frozen) = frozen {
-        sealed = sealed.with_memory(frozen.table);
-    }
-    view.sealed.insert(0, sealed);
 }

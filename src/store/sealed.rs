@@ -1,13 +1,12 @@
-//! A sealed generation as one call sees it: a file, its filter, and perhaps the table that it was made from.
+//! A sealed generation as one call sees it: a file and its filter.
 
-use crate::bloom::Mask;
+use crate::bloom::{Bloom, Mask};
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::generation::Generation;
 use crate::limits::LINE_BYTES;
 use crate::stamp::State;
 use crate::sync::{Arc, Counter, Mutex};
-use crate::table::Table;
 
 use super::fact::{Fact, Retry};
 
@@ -18,8 +17,8 @@ const LINES_PER_ASKED: u64 = 4 * 4096 / LINE_BYTES;
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
     generation: Arc<Generation>,
-    /// The table that the file was written from, or a copy of its lines: the faster one, while memory allows.
-    memory: Option<Arc<Table>>,
+    /// The filter, where it was brought into memory: that of the file lies in its map.
+    filter: Option<Arc<Bloom>>,
     /// The last log segment that may tell of what is in it.
     log_last: u64,
     /// Look-ups that went to the file.
@@ -33,27 +32,20 @@ impl Sealed {
     pub(crate) fn new(generation: Generation, log_last: u64) -> Sealed {
         Sealed {
             generation: Arc::new(generation),
-            memory: None,
+            filter: None,
             log_last,
             asked: Arc::default(),
             damage: Arc::default(),
         }
     }
 
-    /// Answers from the table that the file was written from.
-    pub(crate) fn with_memory(mut self, table: Arc<Table>) -> Sealed {
-        self.memory = Some(table);
-        self
+    /// Asks this filter, which is that of the file, instead of the one in the map.
+    pub(crate) fn load_filter(&mut self, filter: Option<Arc<Bloom>>) {
+        self.filter = filter;
     }
 
-    /// Answers from a copy of the file's lines from now on.
-    pub(crate) fn recall(&mut self, table: Arc<Table>) {
-        self.memory = Some(table);
-    }
-
-    /// Answers from the file from now on; look-ups before this were no reason to read all of it again.
-    pub(crate) fn release_memory(&mut self) {
-        self.memory = None;
+    /// Look-ups that went to the file before this are no reason to read all of it.
+    pub(crate) fn forget_asked(&mut self) {
         self.asked = Arc::default();
     }
 
@@ -66,38 +58,25 @@ impl Sealed {
         self.log_last
     }
 
-    /// The table in memory, if there still is one.
-    pub(crate) fn table(&self) -> Option<&Arc<Table>> {
-        self.memory.as_ref()
-    }
-
     /// Bytes of memory that its filter would take, where it is only in the map of the file.
     pub(crate) fn filter_bytes_unloaded(&self) -> Option<u64> {
-        (!self.generation.is_filter_loaded()).then(|| self.generation.filter_bytes())
+        (self.filter.is_none() && !self.generation.is_filter_loaded()).then(|| self.generation.filter_bytes())
     }
 
-    /// What the generation knows of a key.
-    ///
-    /// The file's lines prove themselves, so a damaged one is told and never taken for an absent key (G4).
-    #[inline]
-    pub(crate) fn fact(&self, key: Fingerprint) -> Result<Fact, Retry> {
-        match self.table() {
-            Some(table) => Ok(match Fact::in_table(table, key) {
-                // Its lease is carried elsewhere, or over: read back as it was sealed.
-                Fact::Pending(stamp, until) if stamp.version() > 0 => Fact::Forgotten(until - 1),
-                Fact::Pending(..) => Fact::None,
-                fact => fact,
-            }),
-            None => self.fact_in_file(key),
-        }
+    /// The filter in memory of its own, if it was brought there.
+    pub(crate) fn filter(&self) -> Option<&Arc<Bloom>> {
+        self.filter.as_ref()
     }
 
     /// Whether so many look-ups went to the file that reading all of it would have paid.
     pub(crate) fn is_worth_recalling(&self) -> bool {
-        self.table().is_none() && self.asked.get() > self.generation.lines() / LINES_PER_ASKED
+        self.asked.get() > self.generation.lines() / LINES_PER_ASKED
     }
 
-    fn fact_in_file(&self, key: Fingerprint) -> Result<Fact, Retry> {
+    /// What the file knows of a key.
+    ///
+    /// Its lines prove themselves, so a damaged one is told and never taken for an absent key (G4).
+    pub(crate) fn fact(&self, key: Fingerprint) -> Result<Fact, Retry> {
         self.asked.add(1);
         match self.generation.find(key) {
             Ok(None) => Ok(Fact::None),
@@ -117,30 +96,28 @@ impl Sealed {
 
     #[inline]
     pub(crate) fn may_contain(&self, key: Fingerprint, mask: Mask) -> bool {
-        self.generation.may_contain_masked(key, mask)
+        match &self.filter {
+            Some(filter) => filter.may_contain_masked(key, mask),
+            None => self.generation.may_contain_masked(key, mask),
+        }
     }
 
     #[inline]
     pub(crate) fn prefetch_filter(&self, key: Fingerprint) {
-        self.generation.prefetch(key);
+        match &self.filter {
+            Some(filter) => filter.prefetch(key),
+            None => self.generation.prefetch(key),
+        }
     }
 
     #[inline]
     pub(crate) fn prefetch_line(&self, key: Fingerprint) {
-        match self.table() {
-            Some(table) => table.prefetch(key),
-            None => self.generation.prefetch_line(key),
-        }
+        self.generation.prefetch_line(key);
     }
 
     /// Bytes charged for filters.
     pub(crate) fn filter_bytes(&self) -> u64 {
-        self.generation.memory_bytes()
-    }
-
-    /// Bytes charged for the table in memory.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.table().map_or(0, |table| table.bytes())
+        self.generation.memory_bytes() + self.filter.as_ref().map_or(0, |filter| filter.memory_bytes())
     }
 
     pub(crate) fn ids(&self) -> u64 {

@@ -59,9 +59,10 @@ impl Succession {
         view.number += 1;
         let number = view.number;
         change(&mut view);
+        view.count_kept();
         // A candidate bit beyond the last would skip a table, and call what it knows new.
-        let behind = view.older.len() + view.sealed.len();
-        assert!(behind <= FROZEN_LIMIT, "a view of {behind} frozen tables and generations");
+        let depth = view.depth();
+        assert!(depth <= FROZEN_LIMIT, "a view of {depth} frozen tables and generations");
         self.retired.push(views.replace(view));
         number
     }

@@ -281,13 +281,13 @@ impl View {
         if let Some(closing) = &self.closing {
             gather_table(&closing.table, first, last, records);
         }
-        for older in &self.older {
+        for older in self.older.iter().chain(&self.kept) {
             let (first, last) = (first.max(older.hi_first), last.min(older.hi_last));
             if first <= last {
                 gather_table(&older.table, first, last, records);
             }
         }
-        for sealed in &self.sealed {
+        for sealed in self.files() {
             gather_sealed(sealed, first, last, records, sealed_facts)?;
         }
         Ok(())
@@ -314,10 +314,6 @@ fn gather_sealed(
     records: &mut Vec<Record>,
     facts: &mut Vec<SealedFact>,
 ) -> Result<()> {
-    if let Some(table) = sealed.table() {
-        gather_table(table, first, last, records);
-        return Ok(());
-    }
     facts.clear();
     sealed.generation().facts_between(first, last, facts)?;
     records.extend(facts.iter().map(|fact| Record { key: fact.key, fact: logged(fact.state, fact.until) }));

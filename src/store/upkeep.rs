@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::limits::{SEAL_LAG_MAX, SEGMENTS_PER_TABLE_MAX};
 use crate::storage::names::generation_name;
+use crate::sync::Arc;
 
 use super::core::Core;
 use super::durable::Durable;
@@ -29,7 +30,7 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    /// One slice of work on disk; false when there is none.
+    /// One slice of work on disk that is more urgent than fusing; false when there is none.
     pub(crate) fn step(
         &mut self,
         core: &Core,
@@ -41,9 +42,8 @@ impl Upkeep {
         }
         Ok(self.step_seal(core, durable, succession)?
             // A filter that can't be loaded is asked in the map, and tried again later.
-            || load_filter(core).unwrap_or(false)
-            || self.step_recall(core, durable, succession)
-            || self.step_fusion(core, durable, succession)?)
+            || load_filter(core, succession).unwrap_or(false)
+            || self.step_recall(core, durable, succession))
     }
 
     /// As [`trim_log`], in any store.
@@ -79,8 +79,9 @@ impl Upkeep {
     fn step_recall(&mut self, core: &Core, durable: &Durable, succession: &mut Succession) -> bool {
         let view = core.views.load();
         let is_listed = |id: u64| view.sealed.iter().any(|sealed| sealed.generation().id() == id);
+        let is_next = |id: u64| view.files().first().is_some_and(|first| first.generation().id() == id);
         // What is fused or over by now is not needed any more.
-        self.recall.take_if(|recall| !is_listed(recall.id()));
+        self.recall.take_if(|recall| !is_next(recall.id()));
         self.not_recalled.retain(|id| is_listed(*id));
         let is_wanted = |id: u64| {
             !self.not_recalled.contains(&id)
@@ -90,23 +91,31 @@ impl Upkeep {
         drop(view);
         core.counters.memory_recall.set(begun.as_ref().map_or(0, Recall::memory_bytes));
         let Some(mut recall) = begun else { return false };
-        match recall.step() {
+        let id = recall.id();
+        let outcome = match recall.step() {
             Ok(false) => {
                 self.recall = Some(recall);
                 return true;
             }
             Ok(true) => recall.finish(core, succession),
-            Err(cause) => {
-                // Its file goes on answering, and refuses what is damaged.
-                self.not_recalled.push(recall.id());
-                durable.events.note(Event::Damaged { cause });
-            }
+            Err(cause) => Err(cause),
+        };
+        if let Err(cause) = outcome {
+            // Its file goes on answering, and refuses what is damaged.
+            self.not_recalled.push(id);
+            durable.events.note(Event::Damaged { cause });
         }
         core.counters.memory_recall.set(0);
         true
     }
 
-    fn step_fusion(&mut self, core: &Core, durable: &Durable, succession: &mut Succession) -> Result<bool> {
+    /// One slice of making two files one; false when there are few.
+    pub(crate) fn step_fusion(
+        &mut self,
+        core: &Core,
+        durable: &Durable,
+        succession: &mut Succession,
+    ) -> Result<bool> {
         let begun = match self.fusion.take() {
             None if self.has_failed_to_fuse => None,
             None => Fusion::begin(core, durable, &core.views.load())?,
@@ -160,8 +169,10 @@ impl Upkeep {
         durable.replace_manifest(core.now(), &core.cursors, |manifest| {
             manifest.generations.retain(|named| !is_over(named.id));
         })?;
-        succession
-            .publish(&core.views, |view| view.sealed.retain(|sealed| !is_over(sealed.generation().id())));
+        succession.publish(&core.views, |view| {
+            view.sealed.retain(|sealed| !is_over(sealed.generation().id()));
+            view.uncover(is_over);
+        });
         for (id, ids) in over {
             let file = generation_name(id);
             durable.remove(&file)?;
@@ -206,32 +217,34 @@ impl Upkeep {
         let mut freed = self.recall.take().map_or(0, |recall| recall.memory_bytes());
         core.counters.memory_recall.set(0);
         let view = core.views.load();
-        let mut kept = view.sealed.len();
-        while freed < excess && kept > 0 {
-            kept -= 1;
-            freed += view.sealed[kept].memory_bytes();
+        let mut released = 0;
+        while freed < excess && released < view.kept.len() {
+            released += 1;
+            freed += view.kept[view.kept.len() - released].table.bytes();
         }
-        let is_any_given_up = view.sealed[kept..].iter().any(|sealed| sealed.memory_bytes() > 0);
         drop(view);
-        if is_any_given_up {
-            succession.publish(&core.views, |view| {
-                view.sealed[kept..].iter_mut().for_each(Sealed::release_memory);
-            });
+        if released > 0 {
+            succession.publish(&core.views, |view| (0..released).for_each(|_| view.release_kept()));
         }
         freed
     }
 }
 
-/// Brings the filter of one generation into memory, the newest first, as far as the budget allows; false when
-/// there is none to bring. A store is opened with filters in the maps of their files, which takes no time.
-fn load_filter(core: &Core) -> Result<bool> {
+/// Brings the filter of one file into memory, the newest first, as far as the budget has room for it and the
+/// next table; false when there is none to bring. A store is opened with filters in the maps of their files,
+/// which takes no time.
+fn load_filter(core: &Core, succession: &mut Succession) -> Result<bool> {
     let view = core.views.load();
-    let room = core.memory_budget.saturating_sub(core.memory_promised(&view));
+    let room = core.memory_room(&view);
     let is_next = |sealed: &&Sealed| sealed.filter_bytes_unloaded().is_some_and(|bytes| bytes <= room);
-    match view.sealed.iter().find(is_next) {
-        None => Ok(false),
-        Some(sealed) => sealed.generation().load_filter().map(|bytes| bytes > 0),
-    }
+    let Some(sealed) = view.files().iter().find(is_next) else { return Ok(false) };
+    let (id, filter) = (sealed.generation().id(), Arc::new(sealed.generation().read_filter()?));
+    drop(view);
+    succession.publish(&core.views, |view| {
+        let sealed = view.sealed.iter_mut().find(|sealed| sealed.generation().id() == id);
+        sealed.into_iter().for_each(|sealed| sealed.load_filter(Some(Arc::clone(&filter))));
+    });
+    Ok(true)
 }
 
 impl Core {
@@ -246,6 +259,13 @@ impl Core {
         let need = growth::Need { is_full, now, leases: self.leases.held() };
         let lines = growth::next_lines(view, &self.span, need, self.memory_budget);
         if self.durable.is_some() { lines.min(growth::logged_lines()) } else { lines }
+    }
+
+    /// Bytes that the budget has left for copies of what is in files, beside the next table: each rotation
+    /// would drop again what took its place.
+    pub(crate) fn memory_room(&self, view: &View) -> u64 {
+        let next = growth::bytes_with_filter(self.next_lines(view, true));
+        self.memory_budget.saturating_sub(self.memory_promised(view)).saturating_sub(next)
     }
 
     /// The log segment that is being written; zero without a log.

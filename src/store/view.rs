@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! { active, closing?, older: newest ... oldest, sealed: newest ... oldest }
+//!                                               |--- kept ---|-- files --|
 //! ```
 //!
-//! Sealed generations are there in stores with a directory only; each answers from its file, or from the
-//! table that it was written from while the memory budget allows.
+//! Sealed generations are there in stores with a directory only. While the memory budget allows the newest
+//! of them need not be asked: the tables that they were written from, or fewer that these were merged into,
+//! are kept and answer for them. The others answer from their files.
 //!
 //! A view is never changed: a rotation, a merge or an expiry publishes another one. A call holds one view
 //! while it works and takes the present one when a closed stamp tells it to. Because views are published
@@ -44,8 +46,12 @@ pub(crate) struct View {
     pub(crate) closing: Option<Closing>,
     /// Frozen tables, newest first.
     pub(crate) older: Vec<Older>,
+    /// Tables kept in memory that answer for the newest sealed generations, newest first.
+    pub(crate) kept: Vec<Older>,
     /// Sealed generations, newest first, all of them older than every frozen table.
     pub(crate) sealed: Vec<Sealed>,
+    /// How many of them the kept tables answer for; counted anew for each view.
+    pub(crate) sealed_kept: usize,
     /// The log segment that was being written when `active` became active: its facts are there or later.
     pub(crate) log_from: u64,
 }
@@ -60,7 +66,7 @@ pub(crate) struct Closing {
     pub(crate) log_from: u64,
 }
 
-/// A frozen table, or the part of it that answers in this view.
+/// A frozen or a kept table, or the part of it that answers in this view.
 #[derive(Clone, Debug)]
 pub(crate) struct Older {
     pub(crate) table: Arc<Table>,
@@ -74,6 +80,16 @@ pub(crate) struct Older {
     pub(crate) is_carried: bool,
     /// The log segment from which on its facts are logged.
     pub(crate) log_from: u64,
+    /// Numbers of the sealed generations that it answers for, of some of them together with other kept tables;
+    /// none for a frozen table.
+    pub(crate) covers: Vec<u64>,
+}
+
+/// What may have to be asked behind the active and the closing table.
+enum Behind<'v> {
+    Frozen(&'v Older),
+    Kept(&'v Older),
+    File(&'v Sealed),
 }
 
 /// Where an ID is, or would be, in the active table.
@@ -144,9 +160,10 @@ impl View {
         while candidates != 0 {
             let index = candidates.trailing_zeros() as usize;
             candidates &= candidates - 1;
-            let fact = match self.older.get(index) {
-                Some(older) => Fact::in_table(&older.table, key),
-                None => self.sealed[index - self.older.len()].fact(key)?,
+            let fact = match self.behind(index) {
+                Behind::Frozen(older) => Fact::in_table(&older.table, key),
+                Behind::Kept(kept) => kept.sealed_fact(key),
+                Behind::File(sealed) => sealed.fact(key)?,
             };
             if fact != Fact::None {
                 return Ok(fact);
@@ -155,16 +172,43 @@ impl View {
         Ok(Fact::None)
     }
 
-    /// A bit for each frozen table, then for each sealed generation, that may have the key.
+    /// What has a bit among the candidates.
+    #[inline]
+    fn behind(&self, index: usize) -> Behind<'_> {
+        if let Some(older) = self.older.get(index) {
+            return Behind::Frozen(older);
+        }
+        let index = index - self.older.len();
+        match self.kept.get(index) {
+            Some(kept) => Behind::Kept(kept),
+            None => Behind::File(&self.files()[index - self.kept.len()]),
+        }
+    }
+
+    /// The sealed generations that answer from their files.
+    #[inline]
+    pub(crate) fn files(&self) -> &[Sealed] {
+        &self.sealed[self.sealed_kept..]
+    }
+
+    /// How many tables and files may have to be asked behind the active and the closing table.
+    #[inline]
+    pub(crate) fn depth(&self) -> usize {
+        self.older.len() + self.kept.len() + self.files().len()
+    }
+
+    /// A bit for each frozen table, then for each kept one, then for each file, that may have the key.
     #[inline]
     pub(crate) fn screen(&self, key: Fingerprint) -> u64 {
         let mask = Mask::of(key);
-        let mut candidates = 0;
-        for (index, older) in self.older.iter().enumerate() {
+        let (mut candidates, mut index) = (0, 0);
+        for older in self.older.iter().chain(&self.kept) {
             candidates |= u64::from(older.may_contain(key, mask)) << index;
+            index += 1;
         }
-        for (index, sealed) in (self.older.len()..).zip(&self.sealed) {
+        for sealed in self.files() {
             candidates |= u64::from(sealed.may_contain(key, mask)) << index;
+            index += 1;
         }
         candidates
     }
@@ -182,9 +226,9 @@ impl View {
         while candidates != 0 {
             let index = candidates.trailing_zeros() as usize;
             candidates &= candidates - 1;
-            match self.older.get(index) {
-                Some(older) => older.table.prefetch(key),
-                None => self.sealed[index - self.older.len()].prefetch_line(key),
+            match self.behind(index) {
+                Behind::Frozen(older) | Behind::Kept(older) => older.table.prefetch(key),
+                Behind::File(sealed) => sealed.prefetch_line(key),
             }
         }
     }
@@ -218,19 +262,19 @@ impl View {
     /// Asks the processor for a key's filter blocks.
     #[inline]
     pub(crate) fn prefetch_filters(&self, key: Fingerprint) {
-        for older in &self.older {
+        for older in self.older.iter().chain(&self.kept) {
             if let Some(filter) = &older.filter {
                 filter.prefetch(key);
             }
         }
-        for sealed in &self.sealed {
+        for sealed in self.files() {
             sealed.prefetch_filter(key);
         }
     }
 
     /// All tables in memory, newest first.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        self.unsealed().chain(self.sealed.iter().filter_map(Sealed::table))
+        self.unsealed().chain(self.kept.iter().map(|kept| &kept.table))
     }
 
     /// Tables that are in no file, newest first.
@@ -247,8 +291,8 @@ impl View {
 
     /// Bytes charged for filters.
     pub(crate) fn filter_bytes(&self) -> u64 {
-        let frozen = self.older.iter().filter_map(|older| older.filter.as_ref());
-        frozen.map(|filter| filter.memory_bytes()).sum::<u64>()
+        let tables = self.older.iter().chain(&self.kept).filter_map(|older| older.filter.as_ref());
+        tables.map(|filter| filter.memory_bytes()).sum::<u64>()
             + self.sealed.iter().map(Sealed::filter_bytes).sum::<u64>()
     }
 
@@ -277,6 +321,7 @@ impl Older {
             frozen_since: view_number,
             is_carried: false,
             log_from,
+            covers: Vec::new(),
         }
     }
 
