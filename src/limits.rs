@@ -74,6 +74,10 @@ pub(crate) const KEPT_MAX: usize = 4;
 /// Tables kept for sealed generations at most, where there is no room to merge them.
 pub(crate) const KEPT_LIMIT: usize = 24;
 
+/// Tables kept for sealed generations from which on no file is copied back into memory: the next that is sealed
+/// would take its place.
+pub(crate) const KEPT_RECALL_MAX: usize = KEPT_LIMIT - 4;
+
 /// Frozen tables and generations that a view may list: a batch keeps one candidate bit for each.
 pub(crate) const FROZEN_LIMIT: usize = 64;
 

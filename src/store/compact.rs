@@ -13,8 +13,8 @@
 //! frontier is given back, so a merge needs little more memory than its result. Keys are copied as facts: the
 //! newer table's fact hides the older one's, since a new fact always exceeds those found before it.
 //!
-//! Frozen tables grow with what is held, so the pair that is cheapest is merged. Kept tables all come in one
-//! size, which the log bounds; there a table is copied again once as much newer has come as that is worth
+//! Frozen tables grow with what is held, so the pair that is cheapest is merged, and so where IDs have windows.
+//! In a store that never forgets kept tables all come in one size, which the log bounds; there a table is copied again once as much newer has come as that is worth
 //! (as in [`fuse`](super::fuse)), and then with all that is newer, in one go: to 10^8 IDs in tables of
 //! 8 * 10^6 each is copied three times.
 
@@ -82,7 +82,8 @@ impl Merge {
         if tables.len() <= count_max && !(is_full && core.span.is_forever()) {
             return Ok(None);
         }
-        let Some(range) = (if is_of_kept { worth_merging(tables) } else { cheapest_pair(tables) }) else {
+        let is_growing = is_of_kept && core.span.is_forever();
+        let Some(range) = (if is_growing { worth_merging(tables) } else { cheapest_pair(tables) }) else {
             return Ok(None);
         };
         let sources = &tables[range.clone()];

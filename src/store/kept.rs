@@ -99,13 +99,16 @@ impl View {
         self.uncover(|id| sources.contains(&id));
     }
 
-    /// Lets files answer for some generations. Tables that cover none go.
+    /// Lets files answer for some generations, and for all behind them. Tables that cover none go.
     pub(super) fn uncover(&mut self, is_uncovered: impl Fn(u64) -> bool) {
+        let is_first = |sealed: &Sealed| is_uncovered(sealed.generation().id());
+        let first = self.sealed.iter().position(is_first).unwrap_or(self.sealed.len());
+        let behind = &mut self.sealed[first..];
+        behind.iter_mut().for_each(Sealed::forget_asked);
+        let is_behind = |id: u64| behind.iter().any(|sealed| sealed.generation().id() == id);
         for kept in &mut self.kept {
-            kept.covers.retain(|id| !is_uncovered(*id));
+            kept.covers.retain(|id| !is_uncovered(*id) && !is_behind(*id));
         }
-        let uncovered = self.sealed.iter_mut().filter(|sealed| is_uncovered(sealed.generation().id()));
-        uncovered.for_each(Sealed::forget_asked);
         self.kept.retain(|kept| !kept.covers.is_empty());
     }
 
@@ -122,3 +125,7 @@ impl View {
         self.uncover(|id| oldest.is_covering(id));
     }
 }
+
+#[cfg(test)]
+#[cfg(not(any(loom, miri)))]
+mod tests;

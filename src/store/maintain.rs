@@ -401,6 +401,12 @@ impl Structure {
         Ok(self.merge.is_some())
     }
 
+    /// As after a merge that found no room.
+    #[cfg(test)]
+    pub(crate) fn fail_to_merge(&mut self) {
+        self.has_failed_to_merge = true;
+    }
+
     /// One slice of the merge in progress; false when there is none.
     fn step_merge(&mut self, core: &Core) -> bool {
         let Some(mut merge) = self.merge.take() else { return false };

@@ -15,7 +15,7 @@
 
 use crate::error::Result;
 use crate::generation::Generation;
-use crate::limits::{LINES_PER_STEP, SPARE_LINES};
+use crate::limits::{KEPT_RECALL_MAX, LINES_PER_STEP, SPARE_LINES};
 use crate::sync::Arc;
 use crate::table::{Table, bytes_for, reserve};
 
@@ -40,6 +40,9 @@ impl Recall {
     /// and all up to there have room in memory: kept tables cover the newest without a gap.
     pub(super) fn begin(core: &Core, view: &View, wanted: impl Fn(u64) -> bool) -> Option<Recall> {
         let first = view.files().first().filter(|first| wanted(first.generation().id()))?;
+        if view.kept.len() >= KEPT_RECALL_MAX {
+            return None;
+        }
         let mut room = core.memory_room(view);
         for sealed in view.files() {
             let generation = sealed.generation();
