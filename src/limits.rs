@@ -164,6 +164,14 @@ pub(crate) const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of a segment that one step of making it fills: less than a millisecond.
 pub(crate) const SEGMENT_SLICE_BYTES: u64 = 1 << 20;
 
+/// Bytes of a segment in the making that are filled by one write.
+///
+/// Linux keeps what was written at once as one piece of its cache, up to megabytes, and goes through all
+/// pages of a piece whenever any of them is written or synced. A frame of 24 KiB and its sync took 172 us in
+/// pieces of 1 MiB, 160 us in pieces of 64 KiB and 168 us in single pages (ext4, Linux 6.18), and the write
+/// alone 4.9, 3.1 and 8.2 us.
+pub(crate) const SEGMENT_PIECE_BYTES: usize = 64 << 10;
+
 /// Slices of a segment in the making that are filled between two syncs, so that each sync is short.
 pub(crate) const SEGMENT_SLICES_PER_SYNC: u64 = 4;
 

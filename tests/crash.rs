@@ -20,10 +20,16 @@ mod check;
 mod damage;
 #[path = "crash/faults.rs"]
 mod faults;
+#[path = "crash/groups.rs"]
+mod groups;
+#[path = "crash/hooked.rs"]
+mod hooked;
 #[path = "crash/life.rs"]
 mod life;
 #[path = "crash/model.rs"]
 mod model;
+#[path = "crash/panics.rs"]
+mod panics;
 #[path = "crash/power.rs"]
 mod power;
 #[path = "crash/random.rs"]

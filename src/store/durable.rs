@@ -321,7 +321,7 @@ impl Durable {
         manifest.write(target)
     }
 
-    /// Runs something that writes to the directory; its failure poisons the store.
+    /// Runs something that writes to the directory; its failure, or a panic in it, poisons the store.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T>) -> Result<T> {
         if self.is_forked() {
             return Err(Error::Forked);
@@ -329,6 +329,7 @@ impl Durable {
         if let Some(fault) = self.fault.get() {
             return Err(poisoned_by(fault));
         }
+        let _watch = self.watch("writing the directory");
         write(&*self.storage).map_err(|error| self.poison(error))
     }
 }

@@ -95,9 +95,17 @@ impl Engine {
         if self.durable.as_ref().is_some_and(Durable::is_forked) {
             return Err(Error::Forked);
         }
-        let outcome = self.structure.lock().step(&self.core);
+        let outcome = self.change_structure(|structure| structure.step(&self.core));
         self.deliver_events();
         outcome
+    }
+
+    /// Runs a step that changes the structure; one that ends by a panic, half done, poisons the store (G6).
+    fn change_structure<T>(&self, step: impl FnOnce(&mut Structure) -> T) -> T {
+        let mut structure = self.structure.lock();
+        // Dropped before the lock: whoever gets it next finds the store poisoned.
+        let _watch = self.durable.as_ref().map(|durable| durable.watch("maintenance"));
+        step(&mut structure)
     }
 
     /// Tells the observer of what has happened; no lock may be held.
@@ -212,7 +220,7 @@ impl Engine {
                 _ => return Ok(()),
             }
         }
-        let outcome = self.structure.lock().rotate_if_due(&self.core);
+        let outcome = self.change_structure(|structure| structure.rotate_if_due(&self.core));
         self.deliver_events();
         outcome
     }
