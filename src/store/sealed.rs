@@ -14,6 +14,15 @@ use super::fact::{Fact, Retry};
 /// A look-up in a file for so many of its lines: one for every fourth page.
 const LINES_PER_ASKED: u64 = 4 * 4096 / LINE_BYTES;
 
+/// Every so many look-ups in a file are asked whether they have to wait for the disk.
+const ASKED_PER_PROBE: u64 = 64;
+
+/// The same for look-ups whose pages are asked for ahead: what those cost beside it is little.
+const AHEAD_PER_PROBE: u64 = 16;
+
+/// Look-ups that are taken for such as have to wait, after one that had to.
+pub(super) const COLD_ASKED: u64 = 4096;
+
 /// A generation in a view.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
@@ -24,6 +33,8 @@ pub(crate) struct Sealed {
     log_last: u64,
     /// Look-ups that went to the file.
     asked: Arc<Counter>,
+    /// How many look-ups from now on are taken for such as have to wait for the disk.
+    cold: Arc<Counter>,
     /// What the last failed look-up met.
     damage: Arc<Mutex<Option<Error>>>,
 }
@@ -36,6 +47,7 @@ impl Sealed {
             memory: None,
             log_last,
             asked: Arc::default(),
+            cold: Arc::default(),
             damage: Arc::default(),
         }
     }
@@ -98,7 +110,9 @@ impl Sealed {
     }
 
     fn fact_in_file(&self, key: Fingerprint) -> Result<Fact, Retry> {
-        self.asked.add(1);
+        if self.asked.add(1).is_multiple_of(ASKED_PER_PROBE) && !self.generation.is_at_hand(key) {
+            self.cold.set(COLD_ASKED);
+        }
         match self.generation.find(key) {
             Ok(None) => Ok(Fact::None),
             Ok(Some((State::Seen, until))) => Ok(Fact::Seen(until)),
@@ -108,6 +122,26 @@ impl Sealed {
                 Err(Retry::Unreadable)
             }
         }
+    }
+
+    /// Whether look-ups are likely to wait for the disk, so that it pays to ask for many pages at once.
+    #[inline]
+    pub(crate) fn is_cold(&self) -> bool {
+        self.cold.get() > 0 && self.table().is_none()
+    }
+
+    /// Asks the system for the page of a key ahead of its look-up, if it is likely to be on the disk only.
+    pub(crate) fn fetch_line(&self, key: Fingerprint) {
+        if !self.is_cold() {
+            return;
+        }
+        let left = self.cold.get().saturating_sub(1);
+        // Threads may miss a step of each other: it is an estimate.
+        self.cold.set(left);
+        if left.is_multiple_of(AHEAD_PER_PROBE) && !self.generation.is_at_hand(key) {
+            self.cold.set(COLD_ASKED);
+        }
+        self.generation.will_find(key);
     }
 
     /// What the last failed look-up met.

@@ -189,6 +189,20 @@ impl View {
         }
     }
 
+    /// Whether any sealed generation is likely to make look-ups wait for the disk.
+    pub(crate) fn is_any_cold(&self) -> bool {
+        self.sealed.iter().any(Sealed::is_cold)
+    }
+
+    /// Asks the system for pages of those candidates that are on the disk only.
+    pub(crate) fn fetch_candidates(&self, key: Fingerprint, candidates: u64) {
+        for (index, sealed) in (self.older.len()..).zip(&self.sealed) {
+            if candidates >> index & 1 == 1 {
+                sealed.fetch_line(key);
+            }
+        }
+    }
+
     /// Asks the processor for what the first look at a key reads: its line in the active and the closing
     /// table and its filter blocks.
     #[inline]
