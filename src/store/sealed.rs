@@ -14,8 +14,9 @@ use super::fact::{Fact, Retry};
 /// A look-up in a file for so many of its lines: one for every fourth page.
 const LINES_PER_ASKED: u64 = 4 * 4096 / LINE_BYTES;
 
-/// Every so many look-ups in a file are asked whether they have to wait for the disk.
-const ASKED_PER_PROBE: u64 = 64;
+/// One of so many look-ups in a file asks whether it has to wait for the disk. With 64 a look-up in a file
+/// that was in memory took 6 % longer.
+const ASKED_PER_PROBE: u64 = 256;
 
 /// The same for look-ups whose pages are asked for ahead: what those cost beside it is little.
 const AHEAD_PER_PROBE: u64 = 16;
@@ -110,8 +111,8 @@ impl Sealed {
     }
 
     fn fact_in_file(&self, key: Fingerprint) -> Result<Fact, Retry> {
-        if self.asked.add(1).is_multiple_of(ASKED_PER_PROBE) && !self.generation.is_at_hand(key) {
-            self.cold.set(COLD_ASKED);
+        if self.asked.add(1).is_multiple_of(ASKED_PER_PROBE) {
+            self.probe(key);
         }
         match self.generation.find(key) {
             Ok(None) => Ok(Fact::None),
@@ -121,6 +122,15 @@ impl Sealed {
                 *self.damage.lock() = Some(error);
                 Err(Retry::Unreadable)
             }
+        }
+    }
+
+    /// Looks whether a look-up has to wait for the disk.
+    #[cold]
+    #[inline(never)]
+    fn probe(&self, key: Fingerprint) {
+        if !self.generation.is_at_hand(key) {
+            self.cold.set(COLD_ASKED);
         }
     }
 
@@ -138,8 +148,8 @@ impl Sealed {
         let left = self.cold.get().saturating_sub(1);
         // Threads may miss a step of each other: it is an estimate.
         self.cold.set(left);
-        if left.is_multiple_of(AHEAD_PER_PROBE) && !self.generation.is_at_hand(key) {
-            self.cold.set(COLD_ASKED);
+        if left.is_multiple_of(AHEAD_PER_PROBE) {
+            self.probe(key);
         }
         self.generation.will_find(key);
     }
