@@ -38,7 +38,7 @@ const BYTES_PER_KEY: u64 = 34;
 
 /// IDs of 16 bytes, the same in every run.
 fn id(number: u64) -> [u8; 16] {
-    (u128::from(number) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_le_bytes()
+    u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_le_bytes()
 }
 
 /// Numbers below `end`, the same in every run.
