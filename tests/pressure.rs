@@ -1,7 +1,8 @@
 //! A process that may use far less memory than its store has sealed answers right.
 //!
-//! And takes no more memory of its own than it was given. The limit is that of a control group, which counts cached pages of files too. Where no group can be made
-//! the test says so and passes. `FIRSTSEEN_PRESSURE_IDS` sets the number of IDs (6 * 10^6).
+//! And takes no more memory of its own than it was given. The limit is that of a control group, which counts
+//! cached pages of files too. Where no group can be made the test says so and passes.
+//! `FIRSTSEEN_PRESSURE_IDS` sets the number of IDs (6 * 10^6).
 
 #![cfg(target_os = "linux")]
 
