@@ -235,11 +235,12 @@ impl Case {
             let after = store.stats();
             let all = stream(&memory, numbers);
             println!(
-                "new: {:.2} M/s, in memory {:.2} M/s; {} seals, {} fused, {} stalls, peak {:.0} MB",
+                "new: {:.2} M/s, in memory {:.2} M/s; {} seals, {} fused, {} files, {} stalls, peak {:.0} MB",
                 sealed / 1e6,
                 all / 1e6,
                 after.seals - before.seals,
                 after.compactions - before.compactions,
+                after.generations,
                 after.stalls - before.stalls,
                 after.memory_bytes_peak as f64 / 1e6,
             );
