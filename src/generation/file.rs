@@ -28,11 +28,14 @@ pub(crate) enum Access {
     Pread,
 }
 
+/// Bytes from the start of a line that a look-up reads as a rule.
+const BYTES_ASKED: u64 = 2 * LINE_BYTES;
+
 /// The bytes of the file.
 #[derive(Debug)]
 pub(super) enum Content {
     Map(Map),
-    File(Box<dyn StorageFile>),
+    File,
 }
 
 /// A file whose ends are checked; a line is checked when it is read.
@@ -43,6 +46,8 @@ pub(super) struct SealedFile {
     pub(super) header_checksum: u64,
     pub(super) seeds: Seeds,
     pub(super) content: Content,
+    /// Where there is a map too, to ask the system for pages of it.
+    file: Box<dyn StorageFile>,
 }
 
 impl SealedFile {
@@ -72,8 +77,8 @@ impl SealedFile {
         if bytes != footer(header_checksum, seeds) {
             return Err(Error::corrupt(name, header.footer_offset(), "the footer", "something else"));
         }
-        let content = Content::new(file, access).map_err(failed("mapping", &name))?;
-        Ok(SealedFile { name, header, header_checksum, seeds, content })
+        let content = Content::new(&*file, access).map_err(failed("mapping", &name))?;
+        Ok(SealedFile { name, header, header_checksum, seeds, content, file })
     }
 
     /// What is known of a key: its state, and until which tick.
@@ -92,23 +97,33 @@ impl SealedFile {
                 let lines = &map[index(Header::line_offset(home))..index(Header::line_offset(end))];
                 Ok(self.walk(lines, home, key)?.flatten())
             }
-            Content::File(file) => self.find_by_reading(file.as_ref(), home, end, key),
+            Content::File => self.find_by_reading(home, end, key),
         }
     }
 
-    fn find_by_reading(
-        &self,
-        file: &(dyn StorageFile + 'static),
-        mut from: u64,
-        end: u64,
-        key: Fingerprint,
-    ) -> Result<Option<(State, u64)>> {
+    /// Whether [`SealedFile::find`] would not have to wait for the disk, as far as the system says.
+    pub(super) fn is_at_hand(&self, key: Fingerprint) -> bool {
+        self.file.is_at_hand(self.home_offset(key))
+    }
+
+    /// Asks the system to read what [`SealedFile::find`] needs, without waiting for it.
+    pub(super) fn will_find(&self, key: Fingerprint) {
+        self.file.will_read(self.home_offset(key), BYTES_ASKED);
+    }
+
+    #[inline]
+    pub(super) fn home_offset(&self, key: Fingerprint) -> u64 {
+        Header::line_offset(home(key.hi(), self.header.home_lines))
+    }
+
+    fn find_by_reading(&self, mut from: u64, end: u64, key: Fingerprint) -> Result<Option<(State, u64)>> {
         let mut buffer = [0; BYTES_NEXT];
         let mut count = LINES_FIRST;
         while from < end {
             count = count.min(end - from);
             let lines = &mut buffer[..index(count * LINE_BYTES)];
-            file.read_exact_at(Header::line_offset(from), lines).map_err(failed("reading", &self.name))?;
+            let offset = Header::line_offset(from);
+            self.file.read_exact_at(offset, lines).map_err(failed("reading", &self.name))?;
             if let Some(found) = self.walk(lines, from, key)? {
                 return Ok(found);
             }
@@ -151,9 +166,9 @@ impl SealedFile {
                 map.will_need(range.clone());
                 Ok(&map[range])
             }
-            Content::File(file) => {
+            Content::File => {
                 buffer.resize(count, 0);
-                file.read_exact_at(offset, buffer).map_err(failed("reading", &self.name))?;
+                self.file.read_exact_at(offset, buffer).map_err(failed("reading", &self.name))?;
                 Ok(buffer)
             }
         }
@@ -166,7 +181,7 @@ impl SealedFile {
 }
 
 impl Content {
-    fn new(file: Box<dyn StorageFile>, access: Access) -> io::Result<Content> {
+    fn new(file: &(dyn StorageFile + 'static), access: Access) -> io::Result<Content> {
         if access == Access::Map
             && let Some(map) = file.map()?
         {
@@ -174,7 +189,7 @@ impl Content {
             map.advise_random();
             return Ok(Content::Map(map));
         }
-        Ok(Content::File(file))
+        Ok(Content::File)
     }
 }
 

@@ -41,7 +41,7 @@ impl Filter {
                 Ok(Filter { mapped: range, ..Filter::none() })
             }
             Content::Map(_) => Filter::rebuilt(file),
-            Content::File(_) => match load(file)? {
+            Content::File => match load(file)? {
                 Some(bloom) => Ok(Filter::in_memory(bloom)),
                 None => Filter::rebuilt(file),
             },

@@ -11,10 +11,9 @@ use crate::table::prefetch;
 
 use super::file::{Access, Content, SealedFile, index};
 use super::filter::Filter;
-use super::header::Header;
 #[cfg(test)]
 use super::scan::Facts;
-use super::{Sealed, SealedFact, home};
+use super::{Sealed, SealedFact};
 
 /// A generation that is open; immutable, so any number of threads may ask at once.
 #[derive(Debug)]
@@ -71,8 +70,19 @@ impl Generation {
     #[inline]
     pub(crate) fn prefetch_line(&self, key: Fingerprint) {
         if let Content::Map(map) = &self.file.content {
-            prefetch(&map[index(Header::line_offset(home(key.hi(), self.file.header.home_lines)))]);
+            prefetch(&map[index(self.file.home_offset(key))]);
         }
+    }
+
+    /// Whether [`Generation::find`] would not have to wait for the disk; also true where the system doesn't
+    /// say. One system call.
+    pub(crate) fn is_at_hand(&self, key: Fingerprint) -> bool {
+        self.file.is_at_hand(key)
+    }
+
+    /// Asks the system to read what [`Generation::find`] needs, and waits for nothing. One system call.
+    pub(crate) fn will_find(&self, key: Fingerprint) {
+        self.file.will_find(key);
     }
 
     /// File name, within the store's directory.

@@ -85,6 +85,15 @@ pub trait StorageFile: Debug + Send + Sync {
     /// Makes everything written so far, and the length, last through a power cut.
     fn sync(&self) -> io::Result<()>;
 
+    /// Whether a byte can be read without waiting for the disk; also true where the system doesn't say.
+    fn is_at_hand(&self, _offset: u64) -> bool {
+        true
+    }
+
+    /// Tells the system that a range of bytes will be read soon, and waits for nothing. Only advice: it may
+    /// be refused, and nothing but speed hangs on it.
+    fn will_read(&self, _offset: u64, _bytes: u64) {}
+
     /// A read-only view of the whole file, which must not change any more and must have been opened for
     /// reading; `None` where the backend has no such thing.
     fn map(&self) -> io::Result<Option<Map>>;

@@ -11,7 +11,8 @@
 //! Hashing asks for the line in the active table and for the filter blocks; screening asks the filters, and
 //! for the lines of the tables that may have the ID; deciding is [`View::check`], in the order of the
 //! batch, so a second equal ID in one batch is a duplicate. While there is only the active table screening
-//! is left out; where there are many, a stage before it peeks into the active table.
+//! is left out; where there are many, a stage before it peeks into the active table. Where look-ups have to
+//! wait for the disk, [`super::cold`] goes further ahead.
 
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -28,7 +29,7 @@ use super::view::View;
 ///
 /// With 36-byte IDs and 10^7 keys in huge pages 24 instead of 16 took 5 to 12 % longer for new IDs: the
 /// processor has about that many line-fill buffers.
-const AHEAD: usize = 16;
+pub(super) const AHEAD: usize = 16;
 
 /// How far before the hash an ID's bytes are asked for. Of 10^7 IDs of 36 bytes in a row a duplicate took 45
 /// instead of 54 ns, a new ID 58 instead of 71; 12 and 48 came to the same.
@@ -42,7 +43,7 @@ const _: () = assert!(RING.is_power_of_two() && RING > 3 * AHEAD);
 const PEEK_FROM: usize = 3;
 
 /// What the places of a ring hold before their first use.
-const NO_KEY: Fingerprint = Fingerprint::from_halves(1, 1);
+pub(super) const NO_KEY: Fingerprint = Fingerprint::from_halves(1, 1);
 
 impl Engine {
     /// Checks a batch of IDs in order.
@@ -128,6 +129,7 @@ impl Engine {
         let mut recorded = self.recorded();
         let answered = match view.depth() {
             _ if view.is_single() => view.check_chunk(verdicts, moment, key_of, &mut recorded),
+            _ if view.is_any_cold() => view.check_chunk_cold(verdicts, moment, key_of, &mut recorded),
             behind if behind < PEEK_FROM => {
                 view.check_chunk_screened::<false>(verdicts, moment, key_of, &mut recorded)
             }

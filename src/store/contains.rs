@@ -30,7 +30,12 @@ impl Engine {
         let mut done = 0;
         while done < keys.len() {
             let end = (done + BATCH_CHUNK).min(keys.len());
-            done += self.views.load().seen_chunk(&keys[done..end], &mut seen[done..end], moment);
+            let view = self.views.load();
+            if view.is_any_cold() {
+                view.fetch(&keys[done..end]);
+            }
+            done += view.seen_chunk(&keys[done..end], &mut seen[done..end], moment);
+            drop(view);
             if done < end {
                 // The view has moved on, or a file can't be read: alone, with all that it takes.
                 seen[done] = self.is_seen(keys[done], moment)?;

@@ -28,6 +28,8 @@
 //! newest file was written again for each table until it was as large as the others: 22 times with 200
 //! tables, 118 times with 1000.
 
+use std::cmp;
+
 use crate::bloom::{Bloom, Mask};
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -112,22 +114,36 @@ impl Fusion {
     /// [`Error::Corrupt`](crate::Error::Corrupt) when a source is damaged: both stay as they are.
     pub(crate) fn step(&mut self, durable: &Durable) -> Result<bool> {
         for _ in 0..IDS_PER_STEP {
-            let hi = match (self.newer.peek()?, self.older.peek()?) {
+            let order = match (self.newer.peek()?, self.older.peek()?) {
                 (None, None) => return Ok(true),
-                (Some(one), None) | (None, Some(one)) => one.key.hi(),
-                (Some(one), Some(other)) => one.key.hi().min(other.key.hi()),
+                (Some(_), None) => cmp::Ordering::Less,
+                (None, Some(_)) => cmp::Ordering::Greater,
+                (Some(newer), Some(older)) => newer.key.hi().cmp(&older.key.hi()),
             };
-            let mut facts = self.newer.take(hi)?;
-            for fact in self.older.take(hi)? {
-                if facts.iter().all(|newer| newer.key != fact.key) {
-                    facts.push(fact);
-                }
-            }
-            for fact in facts {
-                self.copy(durable, fact)?;
+            let alone = match order {
+                cmp::Ordering::Less => self.newer.facts.pop(),
+                cmp::Ordering::Greater => self.older.facts.pop(),
+                cmp::Ordering::Equal => None,
+            };
+            match alone {
+                Some(fact) => self.copy(durable, fact)?,
+                None => self.copy_both(durable)?,
             }
         }
         Ok(false)
+    }
+
+    /// Copies the next facts of both, which have the same `hi`: of one key as a rule, and the newer one hides
+    /// the older.
+    fn copy_both(&mut self, durable: &Durable) -> Result<()> {
+        let Some(hi) = self.newer.peek()?.map(|fact| fact.key.hi()) else { return Ok(()) };
+        let mut facts = self.newer.take(hi)?;
+        for fact in self.older.take(hi)? {
+            if facts.iter().all(|newer| newer.key != fact.key) {
+                facts.push(fact);
+            }
+        }
+        facts.into_iter().try_for_each(|fact| self.copy(durable, fact))
     }
 
     fn copy(&mut self, durable: &Durable, fact: SealedFact) -> Result<()> {

@@ -3,6 +3,7 @@
 mod batch;
 mod check;
 mod claim;
+mod cold;
 mod commit;
 mod compact;
 mod contains;

@@ -233,6 +233,21 @@ impl View {
         }
     }
 
+    /// Whether any sealed generation is likely to make look-ups wait for the disk.
+    pub(crate) fn is_any_cold(&self) -> bool {
+        self.files().iter().any(Sealed::is_cold)
+    }
+
+    /// Asks the system for the pages of the candidates that answer from cold files.
+    pub(crate) fn fetch_candidates(&self, key: Fingerprint, candidates: u64) {
+        let tables = self.older.len() + self.kept.len();
+        for (index, sealed) in (tables..).zip(self.files()) {
+            if candidates & (1 << index) != 0 {
+                sealed.fetch_line(key);
+            }
+        }
+    }
+
     /// Asks the processor for what the first look at a key reads: its line in the active and the closing
     /// table and its filter blocks.
     #[inline]
@@ -347,6 +362,7 @@ impl Older {
 
     #[inline]
     pub(crate) fn may_contain(&self, key: Fingerprint, mask: Mask) -> bool {
-        self.is_in_range(key) && self.filter.as_ref().is_none_or(|filter| filter.may_contain_masked(key, mask))
+        self.is_in_range(key)
+            && self.filter.as_ref().is_none_or(|filter| filter.may_contain_masked(key, mask))
     }
 }

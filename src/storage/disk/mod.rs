@@ -29,9 +29,9 @@ use std::time::Duration;
 
 use self::access::Access;
 #[cfg(not(unix))]
-use self::portable::{Directory, read_at, reserve, write_at};
+use self::portable::{Directory, is_at_hand, read_at, reserve, will_read, write_at};
 #[cfg(unix)]
-use self::unix::{Directory, read_at, reserve, write_at};
+use self::unix::{Directory, is_at_hand, read_at, reserve, will_read, write_at};
 use super::map::Map;
 use super::{Storage, StorageFile, check_name, failed};
 use crate::error::{Error, Result};
@@ -197,6 +197,14 @@ impl StorageFile for DiskFile {
         // Whoever comes second has done the same.
         let _ = self.is_synced.set(());
         Ok(())
+    }
+
+    fn is_at_hand(&self, offset: u64) -> bool {
+        is_at_hand(&self.file, offset)
+    }
+
+    fn will_read(&self, offset: u64, bytes: u64) {
+        will_read(&self.file, offset, bytes);
     }
 
     fn map(&self) -> io::Result<Option<Map>> {

@@ -80,3 +80,10 @@ pub(super) fn write_at(_file: &File, _offset: u64, _bytes: &[u8]) -> io::Result<
 pub(super) fn reserve(_file: &File, _bytes: u64) -> io::Result<bool> {
     Ok(false)
 }
+
+/// No such calls in the standard library.
+pub(super) fn is_at_hand(_file: &File, _offset: u64) -> bool {
+    true
+}
+
+pub(super) fn will_read(_file: &File, _offset: u64, _bytes: u64) {}

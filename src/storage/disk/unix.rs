@@ -155,3 +155,27 @@ pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<bool> {
 pub(super) fn reserve(_file: &File, _bytes: u64) -> io::Result<bool> {
     Ok(false)
 }
+
+/// Asks for a byte that the system need not wait for; only a plain "it would have to" is taken for an answer.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn is_at_hand(file: &File, offset: u64) -> bool {
+    use rustix::io::{ReadWriteFlags, preadv2};
+
+    let mut byte = [0];
+    let read = preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT);
+    read != Err(Errno::AGAIN)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn will_read(file: &File, offset: u64, bytes: u64) {
+    let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(bytes), rustix::fs::Advice::WillNeed);
+}
+
+/// No such calls.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn is_at_hand(_file: &File, _offset: u64) -> bool {
+    true
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn will_read(_file: &File, _offset: u64, _bytes: u64) {}

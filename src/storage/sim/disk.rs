@@ -191,6 +191,14 @@ impl StorageFile for SimHandle {
         outcome
     }
 
+    fn is_at_hand(&self, _offset: u64) -> bool {
+        !self.disk.shared.lock().habits.is_cold
+    }
+
+    fn will_read(&self, _offset: u64, _bytes: u64) {
+        self.disk.shared.lock().advices += 1;
+    }
+
     fn map(&self) -> io::Result<Option<Map>> {
         let mut state = self.disk.begin(Op::Map)?;
         if self.is_writable {

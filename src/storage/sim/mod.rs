@@ -40,6 +40,8 @@ struct State {
     faults: Faults,
     random: Random,
     habits: Habits,
+    /// How often a file's bytes were asked for ahead.
+    advices: u64,
     /// States before each operation, while they are recorded.
     record: Option<Vec<(u64, State)>>,
 }
@@ -51,14 +53,20 @@ struct Habits {
     is_sync_weak: bool,
     is_rename_torn: bool,
     has_maps: bool,
+    is_cold: bool,
 }
 
 impl SimDisk {
     /// An empty disk; the seed decides what a fault leaves.
     #[must_use]
     pub fn new(seed: u64) -> SimDisk {
-        let habits =
-            Habits { is_io_short: false, is_sync_weak: false, is_rename_torn: false, has_maps: true };
+        let habits = Habits {
+            is_io_short: false,
+            is_sync_weak: false,
+            is_rename_torn: false,
+            has_maps: true,
+            is_cold: false,
+        };
         SimDisk::of(State {
             names: Names::default(),
             files: BTreeMap::new(),
@@ -67,6 +75,7 @@ impl SimDisk {
             faults: Faults::default(),
             random: Random::new(seed),
             habits,
+            advices: 0,
             record: None,
         })
     }
@@ -145,6 +154,17 @@ impl SimDisk {
         self.shared.lock().habits.has_maps = has_maps;
     }
 
+    /// From now on reading is said to have to wait for the disk; a disk begins with all at hand.
+    pub fn cold(&self, is_cold: bool) {
+        self.shared.lock().habits.is_cold = is_cold;
+    }
+
+    /// How often bytes of a file were asked for ahead of reading them.
+    #[must_use]
+    pub fn advices(&self) -> u64 {
+        self.shared.lock().advices
+    }
+
     /// Keeps the state of the disk before each operation from now on.
     pub fn record(&self) {
         self.shared.lock().record = Some(Vec::new());
@@ -191,6 +211,7 @@ impl State {
             faults: Faults::default(),
             random: self.random.clone(),
             habits: self.habits,
+            advices: 0,
             record: None,
         }
     }
