@@ -74,8 +74,8 @@ pub(crate) const KEPT_MAX: usize = 4;
 /// Tables kept for sealed generations at most, where there is no room to merge them.
 pub(crate) const KEPT_LIMIT: usize = 24;
 
-/// Tables kept for sealed generations from which on no file is copied back into memory: the next that is sealed
-/// would take its place.
+/// Tables kept for sealed generations from which on no file is copied back into memory: the next that is
+/// sealed would take its place.
 pub(crate) const KEPT_RECALL_MAX: usize = KEPT_LIMIT - 4;
 
 /// Frozen tables and generations that a view may list: a batch keeps one candidate bit for each.
@@ -204,6 +204,11 @@ pub(crate) const GENERATIONS_MAX: usize = 4;
 /// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them
 /// longer.
 pub(crate) const GENERATIONS_MAX_WINDOWED: usize = 16;
+
+/// Sealed generations from which on some are fused even where the memory budget has no room for the filter of
+/// the result: a new ID asks the filter of each, and there is a limit to what is listed.
+pub(crate) const GENERATIONS_FUSED_ANYWAY: usize = 12;
+const _: () = assert!(GENERATIONS_FUSED_ANYWAY < FROZEN_ROTATE_MAX);
 
 /// IDs that one step of a fusion copies: about a millisecond.
 pub(crate) const IDS_PER_STEP: u64 = 1 << 14;

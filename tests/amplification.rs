@@ -42,6 +42,6 @@ fn everything_is_written_no_more_often_than_stated() {
     let stats = store.stats();
     println!("{next} IDs, {TABLES} tables: written {written:.2} times, at most {:.2}", writes_max(TABLES));
     println!("at worst {worst:.2} of the bound: {stats:?}");
-    assert!(stats.generations <= 5 && stats.compactions > TABLES / 2, "{stats:?}");
+    assert!(stats.generations <= 5 && stats.compactions > TABLES / 4, "{stats:?}");
     assert!(written > 2.0, "nothing was fused: {stats:?}");
 }

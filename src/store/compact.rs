@@ -1,5 +1,6 @@
-//! Merging neighbouring tables into one, in the order of `hi`, while calls go on: frozen ones in a store in
-//! memory, elsewhere those that are kept for sealed generations.
+//! Merging neighbouring tables into one, in the order of `hi`, while calls go on.
+//!
+//! Frozen tables are merged in a store in memory, elsewhere those that are kept for sealed generations.
 //!
 //! ```text
 //!  hi:      0 ............ frontier ............ 2^64 - 1
@@ -13,10 +14,10 @@
 //! frontier is given back, so a merge needs little more memory than its result. Keys are copied as facts: the
 //! newer table's fact hides the older one's, since a new fact always exceeds those found before it.
 //!
-//! Frozen tables grow with what is held, so the pair that is cheapest is merged, and so where IDs have windows.
-//! In a store that never forgets kept tables all come in one size, which the log bounds; there a table is copied again once as much newer has come as that is worth
-//! (as in [`fuse`](super::fuse)), and then with all that is newer, in one go: to 10^8 IDs in tables of
-//! 8 * 10^6 each is copied three times.
+//! Frozen tables grow with what is held, so the pair that is cheapest is merged, and so where IDs have
+//! windows. In a store that never forgets kept tables come in one size, which the log bounds: there a table is
+//! copied again once as much newer has come as that is worth (as in [`fuse`](super::fuse)), and then with all
+//! that is newer, in one go. To 10^8 IDs in tables of 8 * 10^6 each is copied three times.
 
 use std::ops::Range;
 
@@ -53,8 +54,8 @@ pub(crate) struct Merge {
     next_line: u64,
     /// The present, in ticks, when the merge began: what is over by then is left out.
     now: u64,
-    /// Whether a forgotten fact may go: no older table is left to be hidden by it, nor a file, and it need not
-    /// say how long its ID stays seen when it comes again, as where IDs have windows.
+    /// Whether a forgotten fact may go: no older table is left to be hidden by it, nor a file, and it need
+    /// not say how long its ID stays seen when it comes again, as where IDs have windows.
     is_hiding_nothing: bool,
     /// Number of the view since which the sources below a frontier are not asked.
     releases: Vec<(u64, u64)>,

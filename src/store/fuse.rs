@@ -1,6 +1,6 @@
-//! Compaction on disk: two neighbouring generations become one, slice by slice, while calls go on.
+//! Compaction on disk: neighbouring generations become one, slice by slice, while calls go on.
 //!
-//! Both files are read in the order of `hi` and written in the same order, with bounded memory. The newer
+//! All are read in the order of `hi` and written in the same order, with bounded memory. The newer
 //! fact of a key hides the older one, since a new fact always exceeds those found before it. What is over is
 //! left out, and forgotten facts where nothing older is left to be hidden.
 //!
@@ -15,9 +15,9 @@
 //!
 //! # How much is written
 //!
-//! While more than [`GENERATIONS_MAX`] generations are listed two neighbours are fused: those of which the
-//! older one is smallest beside all that is newer than it. So a file is only written again once as much has
-//! come behind it as that is worth. With at most `k` generations kept and `n` tables sealed, all in all at
+//! While more than [`GENERATIONS_MAX`] generations are listed the one that is smallest beside all that is
+//! newer than it is fused with all that is newer, where IDs have windows with its neighbour only. So a file is
+//! only written again once as much has come behind it as that is worth. With at most `k` generations kept and `n` tables sealed, all in all at
 //! most `1 + 2/3 k n^(1/k)` times as much is written as was sealed, sealing included
 //! ([`Capacity::writes_per_key`](crate::capacity::Capacity::writes_per_key)): in a simulation with tables of
 //! one size 4.3 times with 20 tables (1.6 * 10^8 keys), 8 times with 200, 13 times with 1000.
@@ -28,7 +28,7 @@
 //! newest file was written again for each table until it was as large as the others: 22 times with 200
 //! tables, 118 times with 1000.
 
-use std::cmp;
+use std::ops::Range;
 
 use crate::bloom::{Bloom, Mask};
 use crate::error::{Error, Result};
@@ -46,11 +46,11 @@ use super::sealed::Sealed;
 use super::succession::Succession;
 use super::view::View;
 
-/// Two generations that are being made one.
+/// Generations that are being made one.
 #[derive(Debug)]
 pub(crate) struct Fusion {
-    newer: Run,
-    older: Run,
+    /// The sources, newest first.
+    runs: Vec<Run>,
     writer: GenerationWriter,
     /// The present, in ticks, when it began: what is over by then is left out.
     now: u64,
@@ -62,33 +62,36 @@ pub(crate) struct Fusion {
 }
 
 impl Fusion {
-    /// The fusion that is most worth having, if there are too many generations.
-    pub(crate) fn begin(core: &Core, durable: &Durable, view: &View) -> Result<Option<Fusion>> {
+    /// What is most worth being fused, if there are too many generations.
+    pub(crate) fn next(core: &Core, view: &View) -> Option<Range<usize>> {
         let count_max = if core.span.is_forever() { GENERATIONS_MAX } else { GENERATIONS_MAX_WINDOWED };
         if view.sealed.len() <= count_max {
-            return Ok(None);
+            return None;
         }
-        let Some(index) = next_pair(&view.sealed) else { return Ok(None) };
-        let pair = &view.sealed[index..index + 2];
-        let (newer, older) = (pair[0].generation(), pair[1].generation());
-        let (store_id, id) = (durable.store_id(), durable.generation_number());
+        // Files with a window go as a whole when they are over; fusing many would only keep them longer.
+        let newest = |older: usize| if core.span.is_forever() { 0 } else { older - 1 };
+        worth_fusing(&view.sealed, newest)
+    }
+
+    /// Begins with generations that [`Fusion::next`] has named.
+    pub(crate) fn begin(core: &Core, durable: &Durable, view: &View, range: Range<usize>) -> Result<Fusion> {
+        let sources = &view.sealed[range.clone()];
         let spec = Spec {
-            store_id,
-            id,
-            ids: pair[0].ids() + pair[1].ids(),
-            birth: newer.birth().min(older.birth()),
+            store_id: durable.store_id(),
+            id: durable.generation_number(),
+            ids: ids_of(sources),
+            birth: birth_of(sources),
             tick_ms: core.span.tick_ms(),
             is_forever: core.span.is_forever(),
         };
-        Ok(Some(Fusion {
-            newer: Run::new(newer),
-            older: Run::new(older),
+        let is_logged = sources.iter().any(|sealed| sealed.log_last() >= durable.log_floor());
+        let behind = || view.sealed[range.end..].iter().map(|sealed| Arc::clone(sealed.generation()));
+        Ok(Fusion {
+            runs: sources.iter().map(|sealed| Run::new(sealed.generation())).collect(),
             writer: durable.write(|storage| GenerationWriter::create(storage, spec))?,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
-            behind: (core.span.is_forever()
-                && pair.iter().all(|sealed| sealed.log_last() < durable.log_floor()))
-            .then(|| view.sealed[index + 2..].iter().map(|sealed| Arc::clone(sealed.generation())).collect()),
-        }))
+            behind: (core.span.is_forever() && !is_logged).then(|| behind().collect()),
+        })
     }
 
     /// Memory of the filter that is being made.
@@ -98,49 +101,57 @@ impl Fusion {
 
     /// Memory that is taken beside it.
     pub(crate) fn buffer_bytes(&self) -> u64 {
-        let facts = self.newer.facts.capacity() + self.older.facts.capacity();
+        let facts = self.runs.iter().map(|run| run.facts.capacity()).sum::<usize>();
         self.writer.buffer_bytes() + (facts * size_of::<SealedFact>()) as u64
     }
 
-    /// Whether a generation is one of the two.
+    /// Whether a generation is one of the sources.
     pub(crate) fn is_source(&self, id: u64) -> bool {
-        id == self.newer.generation.id() || id == self.older.generation.id()
+        self.runs.iter().any(|run| run.generation.id() == id)
     }
 
     /// Copies one slice; whether it was the last.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`](crate::Error::Corrupt) when a source is damaged: both stay as they are.
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when a source is damaged: all stay as they are.
     pub(crate) fn step(&mut self, durable: &Durable) -> Result<bool> {
         for _ in 0..IDS_PER_STEP {
-            let order = match (self.newer.peek()?, self.older.peek()?) {
-                (None, None) => return Ok(true),
-                (Some(_), None) => cmp::Ordering::Less,
-                (None, Some(_)) => cmp::Ordering::Greater,
-                (Some(newer), Some(older)) => newer.key.hi().cmp(&older.key.hi()),
-            };
-            let alone = match order {
-                cmp::Ordering::Less => self.newer.facts.pop(),
-                cmp::Ordering::Greater => self.older.facts.pop(),
-                cmp::Ordering::Equal => None,
-            };
-            match alone {
-                Some(fact) => self.copy(durable, fact)?,
-                None => self.copy_both(durable)?,
+            let Some((hi, next)) = self.next_hi()? else { return Ok(true) };
+            match next {
+                Some(run) => {
+                    let fact = self.runs[run].facts.pop();
+                    fact.map_or(Ok(()), |fact| self.copy(durable, fact))?;
+                }
+                None => self.copy_shared(durable, hi)?,
             }
         }
         Ok(false)
     }
 
-    /// Copies the next facts of both, which have the same `hi`: of one key as a rule, and the newer one hides
-    /// the older.
-    fn copy_both(&mut self, durable: &Durable) -> Result<()> {
-        let Some(hi) = self.newer.peek()?.map(|fact| fact.key.hi()) else { return Ok(()) };
-        let mut facts = self.newer.take(hi)?;
-        for fact in self.older.take(hi)? {
-            if facts.iter().all(|newer| newer.key != fact.key) {
-                facts.push(fact);
+    /// The least `hi` that is next in any source, and in which, if that is only one.
+    fn next_hi(&mut self) -> Result<Option<(u64, Option<usize>)>> {
+        let mut least: Option<(u64, Option<usize>)> = None;
+        for (index, run) in self.runs.iter_mut().enumerate() {
+            let Some(hi) = run.peek()?.map(|fact| fact.key.hi()) else { continue };
+            match least {
+                Some((other, _)) if other < hi => {}
+                Some((other, _)) if other == hi => least = Some((hi, None)),
+                _ => least = Some((hi, Some(index))),
+            }
+        }
+        Ok(least)
+    }
+
+    /// Copies all facts with a `hi` that several sources have: of one key as a rule, and the newest hides the
+    /// others.
+    fn copy_shared(&mut self, durable: &Durable, hi: u64) -> Result<()> {
+        let mut facts: Vec<SealedFact> = Vec::new();
+        for run in &mut self.runs {
+            for fact in run.take(hi)? {
+                if facts.iter().all(|newer| newer.key != fact.key) {
+                    facts.push(fact);
+                }
             }
         }
         facts.into_iter().try_for_each(|fact| self.copy(durable, fact))
@@ -151,7 +162,7 @@ impl Fusion {
             return Ok(());
         }
         match self.writer.push(fact.key, fact.state, fact.until) {
-            // Keys that are not evenly spread can't be fused; both sources are as good as before.
+            // Keys that are not evenly spread can't be fused; the sources are as good as before.
             Err(error @ (Error::Uneven { .. } | Error::RevisionsUsedUp)) => Err(error),
             outcome => outcome.map_err(|error| durable.poison(error)),
         }
@@ -167,10 +178,10 @@ impl Fusion {
 
     /// Puts the result in the place of its sources.
     pub(crate) fn finish(self, core: &Core, durable: &Durable, succession: &mut Succession) -> Result<()> {
-        let sources = [self.newer.generation.id(), self.older.generation.id()];
+        let sources: Vec<u64> = self.runs.iter().map(|run| run.generation.id()).collect();
         if self.writer.ids() == 0 {
             durable.write(|storage| self.writer.abandon(storage))?;
-            return replace(core, durable, succession, sources, None);
+            return replace(core, durable, succession, &sources, None);
         }
         let (named, filter) = durable.write(|storage| self.writer.finish(storage))?;
         let store_id = durable.store_id();
@@ -178,7 +189,7 @@ impl Fusion {
             durable.write(|storage| Generation::open(storage, &named, store_id, durable.access))?;
         core.counters.compactions.add(1);
         core.counters.compacted_bytes.add(named.bytes);
-        replace(core, durable, succession, sources, Some((generation, filter)))
+        replace(core, durable, succession, &sources, Some((generation, filter)))
     }
 
     /// Gives up, as a source is over: it goes as a whole.
@@ -192,7 +203,7 @@ fn replace(
     core: &Core,
     durable: &Durable,
     succession: &mut Succession,
-    sources: [u64; 2],
+    sources: &[u64],
     result: Option<(Generation, Arc<Bloom>)>,
 ) -> Result<()> {
     let named = result.as_ref().map(|(generation, _)| generation.sealed());
@@ -213,23 +224,30 @@ fn replace(
     sources.iter().try_for_each(|id| durable.remove(&generation_name(*id)))
 }
 
-/// Which of the generations, newest first, is best fused with the one behind it: where that one is smallest
-/// beside all that is newer.
-fn next_pair(sealed: &[Sealed]) -> Option<usize> {
-    let mut newer = 0;
-    let candidates = sealed.windows(2).enumerate().filter_map(|(index, pair)| {
-        newer += u128::from(pair[0].ids());
-        can_fuse(pair).then(|| (index, u128::from(pair[1].ids()), newer.max(1)))
-    });
-    // The smaller of two fractions, without dividing.
-    candidates.min_by(|one, other| (one.1 * other.2).cmp(&(other.1 * one.2))).map(|(index, ..)| index)
+/// A generation, of those newest first, and others up to it: where it is smallest beside all that is newer.
+/// `newest` says with which fusing it begins.
+fn worth_fusing(sealed: &[Sealed], newest: impl Fn(usize) -> usize) -> Option<Range<usize>> {
+    let ranges = (1..sealed.len()).map(|older| newest(older)..older + 1);
+    let share = |range: &Range<usize>| {
+        let older = range.end - 1;
+        // A fraction, as a whole number.
+        (u128::from(sealed[older].ids()) << 32) / u128::from(ids_of(&sealed[..older]).max(1))
+    };
+    ranges.filter(|range| can_fuse(&sealed[range.clone()])).min_by_key(share)
 }
 
-/// Whether two neighbours are close enough in time for one file to state both.
-fn can_fuse(pair: &[Sealed]) -> bool {
-    let birth = pair.iter().map(|sealed| sealed.generation().birth()).min().unwrap_or(0);
-    let until = pair.iter().map(|sealed| sealed.generation().until_max()).max().unwrap_or(0);
-    until.saturating_sub(birth) <= u64::from(VERSION_MAX)
+fn ids_of(sealed: &[Sealed]) -> u64 {
+    sealed.iter().map(Sealed::ids).sum()
+}
+
+fn birth_of(sealed: &[Sealed]) -> u64 {
+    sealed.iter().map(|sealed| sealed.generation().birth()).min().unwrap_or(0)
+}
+
+/// Whether neighbours are close enough in time for one file to state all.
+fn can_fuse(sealed: &[Sealed]) -> bool {
+    let until = sealed.iter().map(|sealed| sealed.generation().until_max()).max().unwrap_or(0);
+    until.saturating_sub(birth_of(sealed)) <= u64::from(VERSION_MAX)
 }
 
 /// One generation, read from its first line to its last.

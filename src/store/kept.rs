@@ -12,8 +12,8 @@
 //!
 //! - Kept tables cover the newest generations, without a gap: all of them are asked before any file, and what
 //!   is asked first hides what is asked later ([`View::count_kept`]).
-//! - A generation that several cover is answered by all of them together: two files were fused, or two
-//!   tables are being merged. When one of them goes the file answers, and the others may go as well.
+//! - A generation that several cover is answered by all of them together: files were fused, or tables are
+//!   being merged. When one of them goes the file answers, and the others may go as well.
 
 use crate::bloom::Bloom;
 use crate::fingerprint::Fingerprint;
@@ -82,9 +82,9 @@ impl View {
         kept.for_each(|sealed| sealed.load_filter(None));
     }
 
-    /// Puts what two neighbours were fused into in their place; `None` when nothing was left of them. If both
-    /// are covered so is it, together by all tables that covered one of them; if not, its file answers.
-    pub(super) fn replace_sealed(&mut self, sources: [u64; 2], result: Option<(Sealed, Arc<Bloom>)>) {
+    /// Puts what neighbours were fused into in their place; `None` when nothing was left of them. If all are
+    /// covered so is it, together by all tables that covered one of them; if not, its file answers.
+    pub(super) fn replace_sealed(&mut self, sources: &[u64], result: Option<(Sealed, Arc<Bloom>)>) {
         let is_covered = sources.iter().all(|id| self.kept.iter().any(|kept| kept.is_covering(*id)));
         let is_source = |sealed: &Sealed| sources.contains(&sealed.generation().id());
         let place = self.sealed.iter().position(is_source).unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::limits::{SEAL_LAG_MAX, SEGMENTS_PER_TABLE_MAX};
+use crate::limits::{GENERATIONS_FUSED_ANYWAY, SEAL_LAG_MAX, SEGMENTS_PER_TABLE_MAX};
 use crate::storage::names::generation_name;
 use crate::sync::Arc;
 
@@ -118,7 +118,7 @@ impl Upkeep {
     ) -> Result<bool> {
         let begun = match self.fusion.take() {
             None if self.has_failed_to_fuse => None,
-            None => Fusion::begin(core, durable, &core.views.load())?,
+            None => self.begin_fusion(core, durable, succession)?,
             fusion => fusion,
         };
         let Some(mut fusion) = begun else { return Ok(false) };
@@ -135,7 +135,7 @@ impl Upkeep {
             self.has_failed_to_fuse = true;
             fusion.abandon(durable)?;
             if matches!(cause, Error::Uneven { .. }) {
-                // No damage: more keys crowd than one file has room for, and both are as good as before.
+                // No damage: more keys crowd than one file has room for, and all are as good as before.
                 return Ok(true);
             }
             durable.events.note(Event::Damaged { cause: cause.clone() });
@@ -143,6 +143,28 @@ impl Upkeep {
         }
         fusion.finish(core, durable, succession)?;
         Ok(true)
+    }
+
+    /// Begins a fusion that is worth having, with room in the budget for the filter of its result, which
+    /// tables that are kept make if need be.
+    fn begin_fusion(
+        &mut self,
+        core: &Core,
+        durable: &Durable,
+        succession: &mut Succession,
+    ) -> Result<Option<Fusion>> {
+        let view = core.views.load();
+        let Some(range) = Fusion::next(core, &view) else { return Ok(None) };
+        let ids = view.sealed[range.clone()].iter().map(Sealed::ids).sum();
+        let promised = core.memory_promised(&view) + growth::filter_bytes(ids);
+        let excess = promised.saturating_sub(core.memory_budget);
+        if excess > 0
+            && self.release_sealed(core, succession, excess) < excess
+            && view.sealed.len() < GENERATIONS_FUSED_ANYWAY
+        {
+            return Ok(None);
+        }
+        Fusion::begin(core, durable, &view, range).map(Some)
     }
 
     /// Drops generations in which everything is over: the manifest first, then the files.

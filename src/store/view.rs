@@ -80,8 +80,8 @@ pub(crate) struct Older {
     pub(crate) is_carried: bool,
     /// The log segment from which on its facts are logged.
     pub(crate) log_from: u64,
-    /// Numbers of the sealed generations that it answers for, of some of them together with other kept tables;
-    /// none for a frozen table.
+    /// Numbers of the sealed generations that it answers for, of some of them together with other kept
+    /// tables; none for a frozen table.
     pub(crate) covers: Vec<u64>,
 }
 
