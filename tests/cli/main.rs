@@ -11,4 +11,5 @@ mod samples;
 mod sha256;
 mod store;
 mod store_faults;
+mod store_limits;
 mod transfer;
