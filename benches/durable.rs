@@ -113,8 +113,9 @@ fn sync(ids: &[Id], rounds: usize) {
     let alone = File::create(dir.0.join("alone")).expect("a file");
     let bytes = vec![0x5a; BATCH * 24 + 64];
     let area = 64 << 20;
-    for offset in (0..area).step_by(1 << 20) {
-        alone.write_all_at(&vec![0; 1 << 20], offset).expect("room");
+    // In pieces as small as those of a log segment: what one write has brought in is synced as a whole.
+    for offset in (0..area).step_by(1 << 16) {
+        alone.write_all_at(&vec![0; 1 << 16], offset).expect("room");
     }
     alone.sync_all().expect("a sync");
     let mut verdicts = vec![Verdict::default(); BATCH];

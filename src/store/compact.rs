@@ -15,9 +15,9 @@
 //! newer table's fact hides the older one's, since a new fact always exceeds those found before it.
 //!
 //! Frozen tables grow with what is held, so the pair that is cheapest is merged, and so where IDs have
-//! windows. In a store that never forgets kept tables come in one size, which the log bounds: there a table is
-//! copied again once as much newer has come as that is worth (as in [`fuse`](super::fuse)), and then with all
-//! that is newer, in one go. To 10^8 IDs in tables of 8 * 10^6 each is copied three times.
+//! windows. In a store that never forgets kept tables come in one size, which the log bounds: there a table
+//! is copied again once as much newer has come as that is worth (as in [`fuse`](super::fuse)), and then with
+//! all that is newer, in one go. To 10^8 IDs in tables of 8 * 10^6 each is copied three times.
 
 use std::ops::Range;
 

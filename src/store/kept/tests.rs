@@ -13,7 +13,8 @@ use crate::verdict::Verdict;
 
 /// IDs of a round: two slices of lines, so that merges and fusions of some take many steps.
 const PER_ROUND: u32 = 40_000;
-const WINDOW: Duration = Duration::from_secs(4_000);
+const WINDOW_MS: u64 = 4_000_000;
+const WINDOW: Duration = Duration::from_millis(WINDOW_MS);
 const START_MS: u64 = 1_000_000_000;
 
 fn id(number: u32) -> [u8; 4] {
@@ -42,13 +43,17 @@ impl Twin {
         self.clock.now().as_millis()
     }
 
+    /// IDs that ever came.
+    fn seen(&self) -> u32 {
+        u32::try_from(self.until.len()).unwrap()
+    }
+
     fn is_seen(&self, number: u32) -> bool {
         self.until.get(number as usize).is_some_and(|until| *until > self.now())
     }
 
     fn state(&mut self, numbers: &[u32]) {
-        let until =
-            if self.window == Window::Forever { u64::MAX } else { self.now() + WINDOW.as_millis() as u64 };
+        let until = if self.window == Window::Forever { u64::MAX } else { self.now() + WINDOW_MS };
         let ids: Vec<_> = numbers.iter().copied().map(id).collect();
         let mut verdicts = vec![Verdict::default(); ids.len()];
         self.store.check_batch(&ids, &mut verdicts).unwrap();
@@ -65,7 +70,7 @@ impl Twin {
 
     /// New IDs that fill a table, which is sealed if anybody steps.
     fn round(&mut self) {
-        let first = self.until.len() as u32;
+        let first = self.seen();
         self.state(&(first..first + PER_ROUND).collect::<Vec<_>>());
         let view = self.store.engine.views.load();
         self.store.engine.want_rotation(view.number);
@@ -103,7 +108,7 @@ impl Twin {
     /// Asks for every `stride`th ID, and for as many that never were.
     #[track_caller]
     fn assert_right(&self, stride: usize) {
-        let seen = self.until.len() as u32;
+        let seen = self.seen();
         for number in (0..2 * seen).step_by(stride) {
             let found = self.store.contains(id(number));
             assert_eq!(found, Ok(self.is_seen(number)), "ID {number}: {}", self.shape());
@@ -227,32 +232,32 @@ fn kept_tables_are_bounded() {
 /// Anything in any order, against the plain truth.
 fn any_order(window: Window, seed: u64) {
     let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut random = move |below: u64| {
+    let mut random = move |below: u32| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        (state >> 11) % below
+        u32::try_from((state >> 11) % u64::from(below)).unwrap()
     };
-    let budgets = [8 << 20, 32 << 20, 1 << 30];
-    let mut twin = Twin::new(window, budgets[random(3) as usize]);
+    let budget = [8 << 20, 32 << 20, 1 << 30][usize::try_from(random(3)).unwrap()];
+    let mut twin = Twin::new(window, budget);
     let (mut merging, mut files) = (0, 0);
     for _ in 0..60 {
-        let seen = twin.until.len() as u64;
+        let seen = twin.seen();
         match random(12) {
             0..=3 if seen < 600_000 => twin.round(),
             4 if seen > 0 => {
-                let again: Vec<u32> = (0..200).map(|_| random(seen * 11 / 10) as u32).collect();
+                let again: Vec<u32> = (0..200).map(|_| random(seen * 11 / 10)).collect();
                 let mut once = again.clone();
                 once.sort_unstable();
                 once.dedup();
                 twin.state(&once);
             }
-            5 if seen > 0 => (0..20).for_each(|_| twin.forget(random(seen) as u32)),
+            5 if seen > 0 => (0..20).for_each(|_| twin.forget(random(seen))),
             6 => twin.release(1 << random(24)),
             7 => twin.reopen(random(2) == 0),
             8 if window != Window::Forever => {
                 // Never to where one ends: nobody says within which tick.
-                twin.clock.advance(WINDOW / 7 + Duration::from_secs(random(50) * 3));
+                twin.clock.advance(WINDOW / 7 + Duration::from_secs(3) * random(50));
             }
             9 => twin.assert_right(29),
             10 => twin.settle(),
