@@ -27,7 +27,7 @@
 //!   which a store with a directory works well; the files are read through the page cache. Of a larger
 //!   budget it makes use: the newest files are kept in memory as well.
 //! - *Files*: sealed files with their filters. The log comes on top (2.2 GB at most, less than 100 bytes for
-//!   each ID in smaller stores), and for a while the result of a fusion of two files.
+//!   each ID in smaller stores), and for a while the result of a fusion.
 //! - *Collision*: probability that any two of the IDs share a fingerprint, so that one was called a
 //!   duplicate.
 //!

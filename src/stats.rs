@@ -40,7 +40,7 @@ pub struct Stats {
     pub seals: u64,
     /// Bytes that were written for that.
     pub sealed_bytes: u64,
-    /// Times that two generations were fused into one.
+    /// Times that generations were fused into one.
     pub compactions: u64,
     /// Bytes that were written for that. Together with [`Stats::sealed_bytes`], and over the latter: how
     /// often everything was written.
