@@ -83,8 +83,8 @@ fn block_index(fingerprint: Fingerprint, blocks: usize) -> usize {
 
 /// Half a cache line, never part of two: two words in each element.
 ///
-/// Written by the one builder, read by all afterwards; atomics because the memory it lies in is made for
-/// them.
+/// Written by one thread; atomics because others may ask for keys of which they know that they are there
+/// while more are added.
 type Block = [AtomicU64; WORDS / 2];
 
 #[cfg(not(loom))]
@@ -94,7 +94,7 @@ const _: () = assert!(size_of::<Block>() as u64 * 8 == BLOCK_BITS && size_of::<B
 #[inline]
 fn add(block: &Block, mask: Mask) {
     for (word, bits) in block.iter().zip(mask.0) {
-        // Relaxed: one builder writes, and the finished filter is published by the view that names it (P3).
+        // Relaxed: one thread writes, and what it has added is published by the view that says so (P3).
         let merged = word.load(Ordering::Relaxed) | bits;
         // Relaxed: as above.
         word.store(merged, Ordering::Relaxed);
@@ -105,7 +105,8 @@ fn add(block: &Block, mask: Mask) {
 #[inline]
 fn has(block: &Block, mask: Mask) -> bool {
     let words = block.iter().zip(mask.0);
-    // Relaxed: nothing is written after the view that names the filter was published (P3).
+    // Relaxed: the keys that must be found were added before the view was published that says so (P3), and
+    // bits are only ever added.
     words.fold(0, |missing, (word, bits)| missing | (!word.load(Ordering::Relaxed) & bits)) == 0
 }
 
@@ -217,7 +218,7 @@ impl BloomBuilder {
 
 /// A finished filter over a fixed set of keys.
 ///
-/// Immutable, so any number of threads may ask at once.
+/// Immutable for its users, so any number of threads may ask at once.
 #[derive(Debug)]
 pub struct Bloom {
     blocks: Blocks,
@@ -248,6 +249,13 @@ impl Bloom {
         prefetch(self.blocks.of(fingerprint));
     }
 
+    /// Adds a key to a filter that is in use already: others find it, like all before it, under views that
+    /// are published later (P3). One thread may add at a time.
+    #[inline]
+    pub(crate) fn extend(&self, fingerprint: Fingerprint) {
+        add(self.blocks.of(fingerprint), Mask::of(fingerprint));
+    }
+
     /// Blocks of the filter, at least one.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks.0.len()
@@ -260,7 +268,7 @@ impl Bloom {
     /// When the filter has not that many.
     pub(crate) fn write_into(&self, first: usize, count: usize, bytes: &mut Vec<u8>) {
         for word in self.blocks.0[first..first + count].iter().flatten() {
-            // Relaxed: nothing is written any more, see `has`.
+            // Relaxed: all keys were added before the view was published that named the filter (P3).
             bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
     }

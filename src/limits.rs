@@ -69,7 +69,7 @@ pub(crate) const FROZEN_MAX: usize = 2;
 pub(crate) const FROZEN_MAX_WINDOWED: usize = 16;
 
 /// Tables kept for sealed generations above which merging them takes turns with sealing.
-pub(crate) const KEPT_MAX: usize = 4;
+pub(crate) const KEPT_MAX: usize = 2;
 
 /// Tables kept for sealed generations at most, where there is no room to merge them.
 pub(crate) const KEPT_LIMIT: usize = 24;

@@ -125,6 +125,16 @@ pub(crate) fn budget_lines(memory_budget: u64) -> u64 {
     memory_budget / BUDGET_PARTS_PER_TABLE / bytes_with_filter(LINES_MIN) * LINES_MIN
 }
 
+/// Whether more IDs will come than the active table has room for: more than were expected have come, or not
+/// all of them fit, since the log bounds the tables of a store with a directory.
+///
+/// That was looked at for what had come alone: the tables of a store that expected many were made when they
+/// were needed and touched by callers, who waited up to 570 ms for the system to find the memory.
+pub(crate) fn is_outgrown(view: &View, ids_expected: u64) -> bool {
+    let room = view.active.slots_rotate().saturating_sub(view.active.slots());
+    ids_expected.checked_sub(view.ids()).is_none_or(|left| left > room)
+}
+
 /// Whether the active table will be rotated because of its age within an eighth of its time.
 pub(crate) fn is_nearly_old(view: &View, span: &Span, now: Timestamp) -> bool {
     let Some(ticks) = span.rotate_ticks() else { return false };

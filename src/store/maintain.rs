@@ -336,7 +336,7 @@ impl Structure {
             spare.touched = until;
             return true;
         }
-        let is_due = is_old || (is_near && view.ids() > core.ids_expected);
+        let is_due = is_old || (is_near && growth::is_outgrown(&view, core.ids_expected));
         if view.closing.is_some() || !is_due {
             return false;
         }
