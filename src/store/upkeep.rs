@@ -158,11 +158,13 @@ impl Upkeep {
         let ids = view.sealed[range.clone()].iter().map(Sealed::ids).sum();
         let promised = core.memory_promised(&view) + growth::filter_bytes(ids);
         let excess = promised.saturating_sub(core.memory_budget);
-        if excess > 0
-            && self.release_sealed(core, succession, excess) < excess
-            && view.sealed.len() < GENERATIONS_FUSED_ANYWAY
-        {
+        let releasable = self.recall.as_ref().map_or(0, Recall::memory_bytes)
+            + view.kept.iter().map(|kept| kept.table.bytes()).sum::<u64>();
+        if excess > releasable && view.sealed.len() < GENERATIONS_FUSED_ANYWAY {
             return Ok(None);
+        }
+        if excess > 0 {
+            self.release_sealed(core, succession, excess);
         }
         Fusion::begin(core, durable, &view, range).map(Some)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::{ManualClock, Timestamp};
-use crate::limits::{FROZEN_MAX, GENERATIONS_MAX_WINDOWED, KEPT_LIMIT};
+use crate::limits::{FROZEN_MAX, GENERATIONS_MAX, GENERATIONS_MAX_WINDOWED, KEPT_LIMIT};
 use crate::options::{Maintenance, Options, Window};
 use crate::storage::scratch::seeds;
 use crate::storage::sim::SimDisk;
@@ -287,4 +287,31 @@ fn answers_are_right_whatever_is_kept_in_a_store_with_windows() {
     for seed in seeds(4) {
         any_order(Window::Fixed(WINDOW), seed);
     }
+}
+
+/// What had been copied back into memory was let go for a fusion that had no room even so, and copied back once
+/// more when it was asked again.
+#[test]
+fn fusion_without_room_takes_nothing_from_others() {
+    let mut twin = Twin::new(Window::Forever, 1 << 30);
+    for round in 0..10 {
+        twin.round();
+        twin.step_until(|store| store.stats().seals > round);
+    }
+    // A newest file that has room in memory where the filter of all has none.
+    let first = twin.seen();
+    twin.state(&(first..first + 3_000).collect::<Vec<_>>());
+    twin.reopen(true);
+    let (mut is_any_left, files, closed) = (false, twin.counts().1, twin.disk.kill());
+    assert!(files > GENERATIONS_MAX);
+    for sixteenths in 16..64 {
+        twin.budget = sixteenths << 16;
+        twin.disk = closed.clone();
+        twin.reopen(false);
+        twin.assert_right(3);
+        twin.settle();
+        is_any_left |= twin.counts().1 == files && twin.counts().0 > 0;
+        twin.assert_right(3);
+    }
+    assert!(is_any_left, "all was fused, or let go");
 }
