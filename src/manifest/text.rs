@@ -1,6 +1,6 @@
 //! The manifest as text, and back: pure functions of bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -122,6 +122,8 @@ struct Lines<'t> {
     once: BTreeMap<&'t str, &'t str>,
     cuts: Vec<Cut>,
     generations: Vec<Sealed>,
+    /// Numbers of these generations.
+    numbers: BTreeSet<u64>,
     cursors: BTreeMap<Vec<u8>, u64>,
     optional: Vec<String>,
 }
@@ -136,7 +138,12 @@ impl<'t> Lines<'t> {
         let (word, values) = line.split_once(' ')?;
         match word {
             "cut" => self.cuts.push(read_cut(values)?),
-            "generation" => self.generations.push(read_generation(values)?),
+            "generation" => {
+                let sealed = read_generation(values)?;
+                self.generations.push(sealed);
+                // One that is named twice could be told from itself nowhere.
+                return self.numbers.insert(sealed.id).then_some(());
+            }
             "cursor" => {
                 let (value, name) = values.split_once(' ')?;
                 let is_new = self.cursors.insert(unescaped(name)?, decimal(value)?).is_none();
