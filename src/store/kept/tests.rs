@@ -289,8 +289,8 @@ fn answers_are_right_whatever_is_kept_in_a_store_with_windows() {
     }
 }
 
-/// What had been copied back into memory was let go for a fusion that had no room even so, and copied back once
-/// more when it was asked again.
+/// What had been copied back into memory was let go for a fusion that had no room even so, and copied back
+/// once more when it was asked again.
 #[test]
 fn fusion_without_room_takes_nothing_from_others() {
     let mut twin = Twin::new(Window::Forever, 1 << 30);
