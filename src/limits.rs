@@ -198,17 +198,21 @@ const _: () =
 /// Damaged places that are named one by one, in one file or one log; more are counted.
 pub(crate) const DAMAGES_MAX: usize = 100;
 
-/// Sealed generations above which two neighbours are fused.
+/// Sealed generations above which neighbours are fused.
 pub(crate) const GENERATIONS_MAX: usize = 4;
 
 /// The same where IDs have windows: files go as a whole when they are over, and fusing only keeps them
 /// longer.
 pub(crate) const GENERATIONS_MAX_WINDOWED: usize = 16;
 
-/// Sealed generations from which on some are fused even where the memory budget has no room for the filter of
-/// the result: a new ID asks the filter of each, and there is a limit to what is listed.
-pub(crate) const GENERATIONS_FUSED_ANYWAY: usize = 12;
-const _: () = assert!(GENERATIONS_FUSED_ANYWAY < FROZEN_ROTATE_MAX);
+/// Sealed generations from which on fusing takes turns with sealing, and is done even where the memory budget
+/// has no room for the filter of the result: when there are too many, callers wait.
+pub(crate) const GENERATIONS_BEHIND: usize = 12;
+const _: () = assert!(GENERATIONS_BEHIND < FROZEN_ROTATE_MAX);
+
+/// Full active tables that are fused at once at most, while so many wait: a fusion of all took so long at
+/// full speed that callers waited for seconds.
+pub(crate) const FUSED_TABLES_BEHIND: u64 = 16;
 
 /// IDs that one step of a fusion copies: about a millisecond.
 pub(crate) const IDS_PER_STEP: u64 = 1 << 14;

@@ -57,7 +57,7 @@ pub struct Stats {
     pub tables_unfiltered: usize,
     /// Times that a new active table was made.
     pub rotations: u64,
-    /// Times that two frozen tables were merged.
+    /// Times that tables in memory were merged into one.
     pub merges: u64,
     /// Frozen tables that were dropped because everything in them was over.
     pub tables_expired: u64,

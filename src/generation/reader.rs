@@ -42,6 +42,24 @@ impl Generation {
         Ok(Generation { filter: Filter::open(&file)?, file })
     }
 
+    /// The same for a file of which the caller has the filter at hand: without a map it is not read, and
+    /// every key passes here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Generation::open`].
+    pub(crate) fn open_written(
+        storage: &dyn Storage,
+        named: &Sealed,
+        store_id: u64,
+        access: Access,
+    ) -> Result<Generation> {
+        let file = SealedFile::open(storage, named, store_id, access)?;
+        let filter =
+            if matches!(file.content, Content::File) { Filter::none() } else { Filter::open(&file)? };
+        Ok(Generation { filter, file })
+    }
+
     /// What is known of a key: its state, and until which tick.
     ///
     /// # Errors

@@ -22,7 +22,6 @@
 use std::ops::Range;
 
 use crate::bloom::{Bloom, BloomBuilder};
-use crate::error::Result;
 use crate::fingerprint::Fingerprint;
 use crate::limits::{
     BUDGET_PARTS_FORGOTTEN, FILTER_BITS_PER_KEY, FROZEN_MAX, FROZEN_MAX_WINDOWED, LINES_PER_STEP,
@@ -35,6 +34,7 @@ use crate::table::{Table, bytes_for, lines_for, reserve};
 
 use super::core::Core;
 use super::fact::Fact;
+use super::fuse::least_beside_newer;
 use super::growth;
 use super::succession::Succession;
 use super::view::{Older, View};
@@ -74,47 +74,52 @@ pub(crate) enum Step {
 }
 
 impl Merge {
-    /// The merge that is most worth having, if any.
-    pub(crate) fn begin(core: &Core, view: &View) -> Result<Option<Merge>> {
+    /// The merge that is most worth having, if any has room. Memory that the system refuses is as good as a
+    /// used-up budget: nothing else may wait for a merge.
+    pub(crate) fn begin(core: &Core, view: &View) -> Option<Merge> {
         let is_of_kept = core.durable.is_some();
         let is_full = !is_of_kept && core.full_at.get() == view.number + 1;
         let tables = if is_of_kept { &view.kept } else { &view.older };
         // Tables with a window go as a whole when they are over; merging them would only keep them longer.
         let count_max = if core.span.is_forever() { FROZEN_MAX } else { FROZEN_MAX_WINDOWED };
         if tables.len() <= count_max && !(is_full && core.span.is_forever()) {
-            return Ok(None);
+            return None;
         }
-        let is_growing = is_of_kept && core.span.is_forever();
-        let Some(range) = (if is_growing { worth_merging(tables) } else { cheapest_pair(tables) }) else {
-            return Ok(None);
-        };
-        let sources = &tables[range.clone()];
-        let facts = facts_of(sources).max(1);
-        let lines = lines_for(facts, LOAD_MERGED_PERCENT) + 1;
-        let is_too_large = core.when_full == WhenFull::ForgetOldest
-            && bytes_for(lines) > core.memory_budget / BUDGET_PARTS_FORGOTTEN;
-        let bytes = growth::bytes_with_filter(lines);
         let room = if is_of_kept {
             core.memory_room(view)
         } else {
             core.memory_budget.saturating_sub(core.memory_promised(view))
         };
-        if is_too_large || bytes > room {
-            return Ok(None);
-        }
-        let merged = Table::new(reserve(lines)?, birth_of(sources));
-        core.counters.memory_merge.set(bytes);
-        Ok(Some(Merge {
+        let has_room = |range: &Range<usize>| {
+            let lines = merged_lines(&tables[range.clone()]);
+            let is_too_large = core.when_full == WhenFull::ForgetOldest
+                && bytes_for(lines) > core.memory_budget / BUDGET_PARTS_FORGOTTEN;
+            !is_too_large && growth::bytes_with_filter(lines) <= room
+        };
+        let is_possible = |range: &Range<usize>| can_merge(&tables[range.clone()]) && has_room(range);
+        let range = if is_of_kept && core.span.is_forever() {
+            let sizes: Vec<u64> = tables.iter().map(|kept| kept.table.facts()).collect();
+            least_beside_newer(&sizes, (1..tables.len()).map(|older| 0..older + 1).filter(is_possible))
+        } else {
+            let pairs = (1..tables.len()).map(|older| older - 1..older + 1);
+            pairs.filter(is_possible).min_by_key(|pair| facts_of(&tables[pair.clone()]))
+        }?;
+        let sources = &tables[range.clone()];
+        let lines = merged_lines(sources);
+        let merged = Table::new(reserve(lines).ok()?, birth_of(sources));
+        let filter = BloomBuilder::new(facts_of(sources), FILTER_BITS_PER_KEY).ok()?.build();
+        core.counters.memory_merge.set(growth::bytes_with_filter(lines));
+        Some(Merge {
             is_of_kept,
             sources: sources.iter().map(|source| Arc::clone(&source.table)).collect(),
             merged: Arc::new(merged),
-            filter: Arc::new(BloomBuilder::new(facts, FILTER_BITS_PER_KEY)?.build()),
+            filter: Arc::new(filter),
             frontier: 0,
             next_line: 0,
             now: if core.span.is_forever() { 0 } else { core.span.tick_at(core.now()) },
             is_hiding_nothing: !is_of_kept && range.end == tables.len() && core.span.is_forever(),
             releases: Vec::new(),
-        }))
+        })
     }
 
     /// Whether this is the table that is being filled.
@@ -174,24 +179,13 @@ impl Merge {
         self.merged.put(key, stamp, until)
     }
 
-    /// Whether all tables are still in a view: kept ones may have gone, and what is half merged is of no use
-    /// without the other half.
-    pub(crate) fn is_whole(&self, view: &View) -> bool {
+    /// Leaves out sources that have gone from the view, for which files answer now; whether there still is
+    /// something to merge. What was copied of them stays: it is no newer than what is asked after it.
+    pub(crate) fn keep_listed(&mut self, view: &View) -> bool {
         let tables = if self.is_of_kept { &view.kept } else { &view.older };
         let is_listed = |table: &Arc<Table>| tables.iter().any(|older| Arc::ptr_eq(&older.table, table));
-        self.sources.iter().all(is_listed) && (self.frontier == 0 || is_listed(&self.merged))
-    }
-
-    /// Gives up; files answer for what the tables cover.
-    pub(crate) fn abandon(self, core: &Core, succession: &mut Succession) {
-        core.counters.memory_merge.set(0);
-        succession.publish(&core.views, |view| {
-            let is_part =
-                |kept: &&Older| self.is_source(&kept.table) || Arc::ptr_eq(&kept.table, &self.merged);
-            let covered: Vec<u64> =
-                view.kept.iter().filter(is_part).flat_map(|kept| kept.covers.iter().copied()).collect();
-            view.uncover(|id| covered.contains(&id));
-        });
+        self.sources.retain(is_listed);
+        if self.frontier == 0 { self.sources.len() > 1 } else { is_listed(&self.merged) }
     }
 
     fn is_source(&self, table: &Arc<Table>) -> bool {
@@ -206,6 +200,7 @@ impl Merge {
             let newest = tables.iter().position(|older| self.is_source(&older.table)).unwrap_or(0);
             let sources = tables.iter().filter(|older| self.is_source(&older.table));
             let mut covers: Vec<u64> = sources.flat_map(|source| source.covers.iter().copied()).collect();
+            covers.sort_unstable();
             covers.dedup();
             let frozen = Older::frozen(Arc::clone(&self.merged), number, 0);
             let filter = Some(Arc::clone(&self.filter));
@@ -244,21 +239,9 @@ fn birth_of(tables: &[Older]) -> u64 {
     tables.iter().map(|older| older.table.birth()).min().unwrap_or(0)
 }
 
-/// The two neighbours that are cheapest together.
-fn cheapest_pair(tables: &[Older]) -> Option<Range<usize>> {
-    let pairs = (1..tables.len()).map(|older| older - 1..older + 1);
-    pairs.filter(|pair| can_merge(&tables[pair.clone()])).min_by_key(|pair| facts_of(&tables[pair.clone()]))
-}
-
-/// A table and all that are newer: where it is smallest beside them.
-fn worth_merging(tables: &[Older]) -> Option<Range<usize>> {
-    let candidates = (1..tables.len()).filter(|older| can_merge(&tables[..=*older]));
-    let share = |older: &usize| {
-        let newer = facts_of(&tables[..*older]).max(1);
-        // A fraction, as a whole number.
-        (u128::from(tables[*older].table.facts()) << 32) / u128::from(newer)
-    };
-    candidates.min_by_key(share).map(|older| 0..older + 1)
+/// Lines of the table that tables are merged into.
+fn merged_lines(tables: &[Older]) -> u64 {
+    lines_for(facts_of(tables).max(1), LOAD_MERGED_PERCENT) + 1
 }
 
 /// Whether neighbours are whole, ready, and close enough in time for one table to state all.

@@ -86,6 +86,7 @@ pub(crate) struct Counters {
     pub(crate) memory_spare: Counter,
     pub(crate) memory_filter: Counter,
     pub(crate) memory_merge: Counter,
+    pub(crate) memory_fusion: Counter,
     pub(crate) memory_seal: Counter,
     pub(crate) memory_recall: Counter,
     /// Buffers through which files are written, which are not charged against the budget.
@@ -97,8 +98,8 @@ pub(crate) struct Counters {
 impl Counters {
     /// Bytes of filters and merged tables that are being made, and of one that is brought back.
     pub(crate) fn memory_making(&self) -> u64 {
-        let made = self.memory_filter.get() + self.memory_merge.get() + self.memory_seal.get();
-        made + self.memory_recall.get()
+        let merging = self.memory_merge.get() + self.memory_fusion.get();
+        self.memory_filter.get() + self.memory_seal.get() + self.memory_recall.get() + merging
     }
 
     /// Bytes of buffers through which files are written.

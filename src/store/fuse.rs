@@ -34,7 +34,10 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::fingerprint::Fingerprint;
 use crate::generation::{Generation, GenerationWriter, SealedFact, Spec};
-use crate::limits::{GENERATIONS_MAX, GENERATIONS_MAX_WINDOWED, IDS_PER_STEP, LINES_PER_STEP};
+use crate::limits::{
+    FUSED_TABLES_BEHIND, GENERATIONS_BEHIND, GENERATIONS_MAX, GENERATIONS_MAX_WINDOWED, IDS_PER_STEP,
+    LINES_PER_STEP,
+};
 use crate::stamp::{State, VERSION_MAX};
 use crate::storage::names::generation_name;
 use crate::sync::Arc;
@@ -69,7 +72,16 @@ impl Fusion {
         }
         // Files with a window go as a whole when they are over; fusing many would only keep them longer.
         let newest = |older: usize| if core.span.is_forever() { 0 } else { older - 1 };
-        worth_fusing(&view.sealed, newest)
+        let sizes: Vec<u64> = view.sealed.iter().map(Sealed::ids).collect();
+        let ranges = (1..sizes.len()).map(|older| newest(older)..older + 1);
+        let ranges: Vec<_> = ranges.filter(|range| can_fuse(&view.sealed[range.clone()])).collect();
+        // Callers wait for it once there are too many: what takes long comes when there is nothing else to
+        // do.
+        let is_behind = view.sealed.len() >= GENERATIONS_BEHIND;
+        let most = if is_behind { FUSED_TABLES_BEHIND * view.active.slots_rotate() } else { u64::MAX };
+        let is_short = |range: &Range<usize>| sizes[range.clone()].iter().sum::<u64>() <= most;
+        let short = ranges.iter().filter(|range| is_short(range)).cloned();
+        least_beside_newer(&sizes, short).or_else(|| least_beside_newer(&sizes, ranges.iter().cloned()))
     }
 
     /// Begins with generations that [`Fusion::next`] has named.
@@ -185,7 +197,7 @@ impl Fusion {
         let (named, filter) = durable.write(|storage| self.writer.finish(storage))?;
         let store_id = durable.store_id();
         let generation =
-            durable.write(|storage| Generation::open(storage, &named, store_id, durable.access))?;
+            durable.write(|storage| Generation::open_written(storage, &named, store_id, durable.access))?;
         core.counters.compactions.add(1);
         core.counters.compacted_bytes.add(named.bytes);
         replace(core, durable, succession, &sources, Some((generation, filter)))
@@ -223,16 +235,19 @@ fn replace(
     sources.iter().try_for_each(|id| durable.remove(&generation_name(*id)))
 }
 
-/// A generation, of those newest first, and others up to it: where it is smallest beside all that is newer.
-/// `newest` says with which fusing it begins.
-fn worth_fusing(sealed: &[Sealed], newest: impl Fn(usize) -> usize) -> Option<Range<usize>> {
-    let ranges = (1..sealed.len()).map(|older| newest(older)..older + 1);
+/// The range whose last and oldest one is smallest beside all that is newer, of `sizes` newest first: so
+/// nothing is written again before as much has come behind it as that is worth.
+pub(super) fn least_beside_newer(
+    sizes: &[u64],
+    ranges: impl Iterator<Item = Range<usize>>,
+) -> Option<Range<usize>> {
     let share = |range: &Range<usize>| {
         let older = range.end - 1;
+        let newer = sizes[..older].iter().sum::<u64>().max(1);
         // A fraction, as a whole number.
-        (u128::from(sealed[older].ids()) << 32) / u128::from(ids_of(&sealed[..older]).max(1))
+        (u128::from(sizes[older]) << 32) / u128::from(newer)
     };
-    ranges.filter(|range| can_fuse(&sealed[range.clone()])).min_by_key(share)
+    ranges.min_by_key(share)
 }
 
 fn ids_of(sealed: &[Sealed]) -> u64 {

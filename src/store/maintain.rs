@@ -5,7 +5,7 @@
 //!                                                                           \--expire--> gone
 //! ```
 //!
-//! In a store with a directory frozen tables are sealed instead of merged: `seal`.
+//! In a store with a directory frozen tables are sealed first, and merged as kept ones: `seal`, `kept`.
 //!
 //! Steps are ordered by urgency and long work is cut into slices of about a millisecond, so that a rotation
 //! never waits for a merge. All steps run under one lock which no caller that answers a check takes, but one
@@ -16,7 +16,8 @@
 use crate::bloom::{Bloom, BloomBuilder};
 use crate::error::Result;
 use crate::limits::{
-    FILTER_BITS_PER_KEY, FROZEN_MAX, FROZEN_ROTATE_MAX, KEPT_MAX, LINES_MIN, LINES_PER_STEP,
+    FILTER_BITS_PER_KEY, FROZEN_MAX, FROZEN_ROTATE_MAX, GENERATIONS_BEHIND, KEPT_MAX, LINES_MIN,
+    LINES_PER_STEP,
 };
 use crate::options::WhenFull;
 use crate::stamp::State;
@@ -57,8 +58,8 @@ pub(crate) struct Structure {
     upkeep: Upkeep,
     /// Whether the last slice that others may wait for went to the log.
     was_log: bool,
-    /// Whether the last slice of a store with files went to a merge in memory.
-    was_merge: bool,
+    /// What of the work of a store with files has the next turn.
+    turn: usize,
 }
 
 /// Memory for the next table, touched ahead of need.
@@ -156,7 +157,7 @@ impl Structure {
             if core.durable.is_some() && self.upkeep.is_fusing() {
                 return Ok(Progress::Waiting);
             }
-            if core.durable.is_none() && self.merge_or_begin(core)? {
+            if core.durable.is_none() && self.merge_or_begin(core) {
                 return Ok(Progress::Worked);
             }
             core.full_at.set(view.number + 1);
@@ -218,7 +219,10 @@ impl Structure {
 
     /// As [`Upkeep::release_sealed`].
     pub(crate) fn release_sealed(&mut self, core: &Core, excess: u64) -> u64 {
-        self.upkeep.release_sealed(core, &mut self.succession, excess)
+        let freed = self.upkeep.release_sealed(core, &mut self.succession, excess);
+        // What it holds of them is not given back.
+        self.prune_merge(core);
+        freed
     }
 
     /// Drops the oldest generations until `excess` bytes are free, whatever they hold, and counts the IDs.
@@ -276,23 +280,31 @@ impl Structure {
             return Ok(true);
         }
         match &core.durable {
-            None => self.merge_or_begin(core),
+            None => Ok(self.merge_or_begin(core)),
             Some(durable) => self.upkeep(core, durable),
         }
     }
 
     /// One slice of what a store with files has to do: sealing first, which memory waits for, then merging,
-    /// which new IDs wait for, by turns where many tables wait to be merged; fusing files comes last.
+    /// which new IDs wait for, then fusing. Where many tables wait to be merged, or files to be fused, these
+    /// take turns with it.
     fn upkeep(&mut self, core: &Core, durable: &Durable) -> Result<bool> {
-        let is_merging_behind = core.views.load().kept.len() > KEPT_MAX;
-        self.was_merge = is_merging_behind && !self.was_merge;
-        if self.was_merge && self.merge_or_begin(core)? {
-            return Ok(true);
-        }
-        let succession = &mut self.succession;
-        if self.upkeep.step(core, durable, succession)? || self.merge_or_begin(core)? {
-            return Ok(true);
-        }
+        let view = core.views.load();
+        let (kept, sealed) = (view.kept.len(), view.sealed.len());
+        drop(view);
+        self.turn = (self.turn + 1) % 3;
+        let has_worked = match self.turn {
+            1 if kept > KEPT_MAX => self.merge_or_begin(core),
+            2 if sealed >= GENERATIONS_BEHIND => self.step_fusion(core, durable)?,
+            _ => false,
+        };
+        Ok(has_worked
+            || self.upkeep.step(core, durable, &mut self.succession)?
+            || self.merge_or_begin(core)
+            || self.step_fusion(core, durable)?)
+    }
+
+    fn step_fusion(&mut self, core: &Core, durable: &Durable) -> Result<bool> {
         self.upkeep.step_fusion(core, durable, &mut self.succession)
     }
 
@@ -390,15 +402,23 @@ impl Structure {
     }
 
     /// One slice of the merge in progress, or the beginning of one that is worth having.
-    fn merge_or_begin(&mut self, core: &Core) -> Result<bool> {
+    fn merge_or_begin(&mut self, core: &Core) -> bool {
         if self.step_merge(core) {
-            return Ok(true);
+            return true;
         }
         let view = core.views.load();
         if !self.has_failed_to_merge {
-            self.merge = Merge::begin(core, &view)?;
+            self.merge = Merge::begin(core, &view);
         }
-        Ok(self.merge.is_some())
+        self.merge.is_some()
+    }
+
+    /// Lets a merge go on without tables that were let go, or gives it up if too few are left.
+    fn prune_merge(&mut self, core: &Core) {
+        let view = core.views.load();
+        if self.merge.take_if(|merge| !merge.keep_listed(&view)).is_some() {
+            core.counters.memory_merge.set(0);
+        }
     }
 
     /// As after a merge that found no room.
@@ -409,11 +429,8 @@ impl Structure {
 
     /// One slice of the merge in progress; false when there is none.
     fn step_merge(&mut self, core: &Core) -> bool {
+        self.prune_merge(core);
         let Some(mut merge) = self.merge.take() else { return false };
-        if !merge.is_whole(&core.views.load()) {
-            merge.abandon(core, &mut self.succession);
-            return true;
-        }
         match merge.step(core, &mut self.succession) {
             Step::More => self.merge = Some(merge),
             Step::Done => {}

@@ -147,7 +147,7 @@ impl Seal {
         let (named, filter) = durable.write(|storage| writer.finish(storage))?;
         let store_id = durable.store_id();
         let generation =
-            durable.write(|storage| Generation::open(storage, &named, store_id, durable.access))?;
+            durable.write(|storage| Generation::open_written(storage, &named, store_id, durable.access))?;
         let log_floor = log_floor_without(&core.views.load(), &table);
         durable.replace_manifest(core.now(), &core.cursors, |manifest| {
             manifest.generations.insert(0, named);

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::limits::{GENERATIONS_FUSED_ANYWAY, SEAL_LAG_MAX, SEGMENTS_PER_TABLE_MAX};
+use crate::limits::{GENERATIONS_BEHIND, SEAL_LAG_MAX, SEGMENTS_PER_TABLE_MAX};
 use crate::storage::names::generation_name;
 use crate::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::recall::Recall;
 use super::seal::{Seal, trim_log};
 use super::sealed::Sealed;
 use super::succession::Succession;
-use super::view::View;
+use super::view::{Older, View};
 
 /// Work on disk in progress.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ impl Upkeep {
         true
     }
 
-    /// One slice of making two files one; false when there are few.
+    /// One slice of making files one; false when there are few.
     pub(crate) fn step_fusion(
         &mut self,
         core: &Core,
@@ -122,14 +122,14 @@ impl Upkeep {
             fusion => fusion,
         };
         let Some(mut fusion) = begun else { return Ok(false) };
-        core.counters.memory_merge.set(fusion.filter_bytes());
+        core.counters.memory_fusion.set(fusion.filter_bytes());
         core.counters.buffers_fusion.set(fusion.buffer_bytes());
         let outcome = fusion.step(durable);
         if outcome == Ok(false) {
             self.fusion = Some(fusion);
             return Ok(true);
         }
-        core.counters.memory_merge.set(0);
+        core.counters.memory_fusion.set(0);
         core.counters.buffers_fusion.set(0);
         if let Err(cause) = outcome {
             self.has_failed_to_fuse = true;
@@ -145,8 +145,8 @@ impl Upkeep {
         Ok(true)
     }
 
-    /// Begins a fusion that is worth having, with room in the budget for the filter of its result, which
-    /// tables that are kept make if need be.
+    /// Begins a fusion that is worth having, with room in the budget for the filter of its result. If need be
+    /// kept tables make it, and the filters of the sources, which are asked in the maps of their files then.
     fn begin_fusion(
         &mut self,
         core: &Core,
@@ -155,16 +155,21 @@ impl Upkeep {
     ) -> Result<Option<Fusion>> {
         let view = core.views.load();
         let Some(range) = Fusion::next(core, &view) else { return Ok(None) };
-        let ids = view.sealed[range.clone()].iter().map(Sealed::ids).sum();
-        let promised = core.memory_promised(&view) + growth::filter_bytes(ids);
+        let sources = &view.sealed[range.clone()];
+        let promised =
+            core.memory_promised(&view) + growth::filter_bytes(sources.iter().map(Sealed::ids).sum());
         let excess = promised.saturating_sub(core.memory_budget);
-        let releasable = self.recall.as_ref().map_or(0, Recall::memory_bytes)
-            + view.kept.iter().map(|kept| kept.table.bytes()).sum::<u64>();
-        if excess > releasable && view.sealed.len() < GENERATIONS_FUSED_ANYWAY {
+        let recalling = self.recall.as_ref().map_or(0, Recall::memory_bytes);
+        let kept = view.kept.iter().map(Older::bytes).sum::<u64>();
+        let filters =
+            sources.iter().filter_map(Sealed::filter).map(|filter| filter.memory_bytes()).sum::<u64>();
+        if excess > recalling + kept + filters && view.sealed.len() < GENERATIONS_BEHIND {
             return Ok(None);
         }
-        if excess > 0 {
-            self.release_sealed(core, succession, excess);
+        if excess > 0 && self.release_sealed(core, succession, excess) < excess {
+            succession.publish(&core.views, |view| {
+                view.sealed[range.clone()].iter_mut().for_each(|sealed| sealed.load_filter(None));
+            });
         }
         Fusion::begin(core, durable, &view, range).map(Some)
     }
@@ -186,7 +191,7 @@ impl Upkeep {
         }
         let is_over = |id: u64| over.iter().any(|(over, _)| *over == id);
         if let Some(fusion) = self.fusion.take_if(|fusion| over.iter().any(|(id, _)| fusion.is_source(*id))) {
-            core.counters.memory_merge.set(0);
+            core.counters.memory_fusion.set(0);
             core.counters.buffers_fusion.set(0);
             fusion.abandon(durable)?;
         }
@@ -241,14 +246,17 @@ impl Upkeep {
         let mut freed = self.recall.take().map_or(0, |recall| recall.memory_bytes());
         core.counters.memory_recall.set(0);
         let view = core.views.load();
-        let mut released = 0;
-        while freed < excess && released < view.kept.len() {
-            released += 1;
-            freed += view.kept[view.kept.len() - released].table.bytes();
-        }
+        let before = view.table_bytes();
+        let is_empty = view.kept.is_empty();
         drop(view);
-        if released > 0 {
-            succession.publish(&core.views, |view| (0..released).for_each(|_| view.release_kept()));
+        if freed < excess && !is_empty {
+            succession.publish(&core.views, |view| {
+                // One may take others with it that answer together with it.
+                while before - view.table_bytes() + freed < excess && !view.kept.is_empty() {
+                    view.release_kept();
+                }
+                freed += before - view.table_bytes();
+            });
         }
         freed
     }

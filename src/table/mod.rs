@@ -19,6 +19,8 @@ mod memory;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(test)]
+pub(crate) mod refusal;
+#[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
 
@@ -113,6 +115,8 @@ pub(crate) fn bytes_for(home_lines: u64) -> u64 {
 ///
 /// [`Error::System`](crate::Error::System) when there is none.
 pub(crate) fn reserve(home_lines: u64) -> Result<Region<Line>> {
+    #[cfg(test)]
+    refusal::ask(home_lines)?;
     let lines = home_lines.saturating_add(SPARE_LINES);
     Region::zeroed(to_index(lines))
 }
