@@ -9,7 +9,7 @@ use crate::limits::{
 use crate::options::{FileAccess, Maintenance, Options, Window};
 use crate::storage::scratch::seeds;
 use crate::storage::sim::SimDisk;
-use crate::store::{Progress, Stats, Store};
+use crate::store::{Claim, Lease, Progress, Stats, Store};
 use crate::sync::Arc;
 use crate::table::lines_for;
 use crate::table::refusal::refuse;
@@ -57,7 +57,7 @@ impl Twin {
     }
 
     fn state(&mut self, numbers: &[u32]) {
-        let until = if self.window == Window::Forever { u64::MAX } else { self.now() + WINDOW_MS };
+        let until = self.until_from_now();
         let ids: Vec<_> = numbers.iter().copied().map(id).collect();
         let mut verdicts = vec![Verdict::default(); ids.len()];
         self.store.check_batch(&ids, &mut verdicts).unwrap();
@@ -69,6 +69,26 @@ impl Twin {
             if verdict.is_first_seen() {
                 self.until[*number as usize] = until;
             }
+        }
+    }
+
+    /// Until when an ID is seen that is seen now.
+    fn until_from_now(&self) -> u64 {
+        if self.window == Window::Forever { u64::MAX } else { self.now() + WINDOW_MS }
+    }
+
+    /// Claims an ID, which is leased just when it is neither seen nor claimed already.
+    fn claim(&self, number: u32, leases: &mut Vec<(u32, Lease)>) {
+        let is_held = leases.iter().any(|(held, _)| *held == number);
+        match self.store.claim(id(number), Duration::from_secs(1 << 30)).unwrap() {
+            Claim::Leased(lease) => {
+                assert!(!is_held && !self.is_seen(number), "ID {number}: {}", self.shape());
+                leases.push((number, lease));
+            }
+            Claim::Duplicate => {
+                assert!(!is_held && self.is_seen(number), "ID {number}: {}", self.shape());
+            }
+            Claim::InFlight { .. } => assert!(is_held, "ID {number}: {}", self.shape()),
         }
     }
 
@@ -373,6 +393,62 @@ fn any_order(window: Window, seed: u64) {
     twin.settle();
     twin.assert_right(3);
     println!("{window:?}, seed {seed}: {merging} times in a merge, {files} with files, {}", twin.shape());
+}
+
+/// Claims on what is kept, let go, or in files, held while all of that changes.
+fn leases_in_any_order(window: Window, seed: u64) {
+    let mut state = (seed + 77).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = move |below: u32| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        u32::try_from((state >> 11) % u64::from(below)).unwrap()
+    };
+    let mut twin = Twin::new(window, [8 << 20, 1 << 30][usize::try_from(random(2)).unwrap()]);
+    let mut leases: Vec<(u32, Lease)> = Vec::new();
+    twin.round();
+    for _ in 0..60 {
+        let seen = twin.seen();
+        match random(8) {
+            0 | 1 if seen < 400_000 => twin.round(),
+            2 => twin.release(1 << random(24)),
+            3 => {
+                leases.clear();
+                twin.reopen(random(2) == 0);
+            }
+            4 if window != Window::Forever => {
+                twin.clock.advance(WINDOW / 7 + Duration::from_secs(3) * random(50));
+            }
+            5 => {
+                let numbers = (0..40).map(|_| random(seen)).collect::<Vec<_>>();
+                let is_free = |number: &&u32| leases.iter().all(|(held, _)| held != *number);
+                numbers.iter().filter(is_free).for_each(|number| twin.forget(*number));
+            }
+            _ => {
+                while leases.len() > 20 {
+                    let (number, lease) = leases.swap_remove(usize::try_from(random(20)).unwrap());
+                    lease.commit().unwrap();
+                    twin.until[number as usize] = twin.until_from_now();
+                }
+                let numbers = (0..60).map(|_| random(seen)).collect::<Vec<_>>();
+                numbers.into_iter().for_each(|number| twin.claim(number, &mut leases));
+            }
+        }
+        for _ in 0..random(40) {
+            twin.store.maintain().unwrap();
+        }
+        twin.assert_right(499);
+    }
+    twin.settle();
+    twin.assert_right(3);
+}
+
+#[test]
+fn claims_are_right_whatever_is_kept() {
+    for seed in seeds(3) {
+        leases_in_any_order(Window::Forever, seed);
+        leases_in_any_order(Window::Fixed(WINDOW), seed);
+    }
 }
 
 #[test]
