@@ -112,6 +112,29 @@ impl View {
         self.kept.retain(|kept| !kept.covers.is_empty());
     }
 
+    /// Bytes of kept tables and of filters that files can do without.
+    pub(super) fn releasable_bytes(&self) -> u64 {
+        let filters = self.files().iter().filter_map(Sealed::filter).map(|filter| filter.memory_bytes());
+        self.kept.iter().map(Older::bytes).sum::<u64>() + filters.sum::<u64>()
+    }
+
+    /// Lets kept tables go, and then filters of files, which are asked in their maps then, the oldest first,
+    /// until so many bytes are free; returns how many are.
+    pub(super) fn release_copies(&mut self, excess: u64) -> u64 {
+        let before = self.table_bytes() + self.filter_bytes();
+        let freed = |view: &View| before - view.table_bytes() - view.filter_bytes();
+        // One may take others with it that answer together with it.
+        while freed(self) < excess && !self.kept.is_empty() {
+            self.release_kept();
+        }
+        for index in (0..self.sealed.len()).rev() {
+            if freed(self) < excess {
+                self.sealed[index].load_filter(None);
+            }
+        }
+        freed(self)
+    }
+
     /// Lets the oldest kept table go, and with it what it answers for together with others; files answer from
     /// now on, with its filter where it is that of one file.
     pub(super) fn release_kept(&mut self) {

@@ -14,7 +14,7 @@ use super::recall::Recall;
 use super::seal::{Seal, trim_log};
 use super::sealed::Sealed;
 use super::succession::Succession;
-use super::view::{Older, View};
+use super::view::View;
 
 /// Work on disk in progress.
 #[derive(Debug, Default)]
@@ -145,8 +145,8 @@ impl Upkeep {
         Ok(true)
     }
 
-    /// Begins a fusion that is worth having, with room in the budget for the filter of its result. If need be
-    /// kept tables make it, and the filters of the sources, which are asked in the maps of their files then.
+    /// Begins a fusion that is worth having, with room in the budget for the filter of its result, which what
+    /// is only a copy of files makes if need be.
     fn begin_fusion(
         &mut self,
         core: &Core,
@@ -155,21 +155,15 @@ impl Upkeep {
     ) -> Result<Option<Fusion>> {
         let view = core.views.load();
         let Some(range) = Fusion::next(core, &view) else { return Ok(None) };
-        let sources = &view.sealed[range.clone()];
-        let promised =
-            core.memory_promised(&view) + growth::filter_bytes(sources.iter().map(Sealed::ids).sum());
+        let ids = view.sealed[range.clone()].iter().map(Sealed::ids).sum();
+        let promised = core.memory_promised(&view) + growth::filter_bytes(ids);
         let excess = promised.saturating_sub(core.memory_budget);
-        let recalling = self.recall.as_ref().map_or(0, Recall::memory_bytes);
-        let kept = view.kept.iter().map(Older::bytes).sum::<u64>();
-        let filters =
-            sources.iter().filter_map(Sealed::filter).map(|filter| filter.memory_bytes()).sum::<u64>();
-        if excess > recalling + kept + filters && view.sealed.len() < GENERATIONS_BEHIND {
+        let releasable = self.recall.as_ref().map_or(0, Recall::memory_bytes) + view.releasable_bytes();
+        if excess > releasable && view.sealed.len() < GENERATIONS_BEHIND {
             return Ok(None);
         }
-        if excess > 0 && self.release_sealed(core, succession, excess) < excess {
-            succession.publish(&core.views, |view| {
-                view.sealed[range.clone()].iter_mut().for_each(|sealed| sealed.load_filter(None));
-            });
+        if excess > 0 {
+            self.release_sealed(core, succession, excess);
         }
         Fusion::begin(core, durable, &view, range).map(Some)
     }
@@ -240,25 +234,17 @@ impl Upkeep {
 }
 
 impl Upkeep {
-    /// Gives up tables in memory of which there is a file, first what is being brought back and then the
-    /// oldest first, until `excess` bytes are free; returns how many were given up.
+    /// Gives up what is in memory and also in files until `excess` bytes are free, as far as there is any: what
+    /// is being brought back, then kept tables, then filters, the oldest first; returns the bytes.
     pub(crate) fn release_sealed(&mut self, core: &Core, succession: &mut Succession, excess: u64) -> u64 {
-        let mut freed = self.recall.take().map_or(0, |recall| recall.memory_bytes());
+        let recalling = self.recall.take().map_or(0, |recall| recall.memory_bytes());
         core.counters.memory_recall.set(0);
-        let view = core.views.load();
-        let before = view.table_bytes();
-        let is_empty = view.kept.is_empty();
-        drop(view);
-        if freed < excess && !is_empty {
-            succession.publish(&core.views, |view| {
-                // One may take others with it that answer together with it.
-                while before - view.table_bytes() + freed < excess && !view.kept.is_empty() {
-                    view.release_kept();
-                }
-                freed += before - view.table_bytes();
-            });
+        let is_any = core.views.load().releasable_bytes() > 0;
+        let mut freed = 0;
+        if recalling < excess && is_any {
+            succession.publish(&core.views, |view| freed = view.release_copies(excess - recalling));
         }
-        freed
+        recalling + freed
     }
 }
 
@@ -314,6 +300,7 @@ mod tests {
     use crate::storage::sim::{Crash, Op, SimDisk};
     use crate::store::{Progress, Store};
     use crate::sync::Arc;
+    use crate::verdict::Verdict;
 
     fn options() -> Options {
         Options::new().durability(Durability::Sync).maintenance(Maintenance::Manual)
@@ -321,6 +308,26 @@ mod tests {
 
     fn open(disk: &SimDisk, options: &Options) -> Store {
         Store::open_on(Arc::new(disk.clone()), options.clone()).unwrap()
+    }
+
+    /// The filters of sealed IDs alone were more than the budget, and nothing gave them up.
+    #[test]
+    fn budget_holds_where_the_filters_alone_exceed_it() {
+        const BUDGET: u64 = 1 << 20;
+        let store = open(&SimDisk::new(0), &options().durability(Durability::None).memory_budget(BUDGET));
+        let mut verdicts = vec![Verdict::default(); 1_000];
+        for first in (0..1_000_000_u32).step_by(1_000) {
+            let ids: Vec<_> = (first..first + 1_000).map(u32::to_le_bytes).collect();
+            store.check_batch(&ids, &mut verdicts).unwrap();
+            assert!(verdicts.iter().all(|verdict| verdict.is_first_seen()));
+        }
+        while store.maintain().unwrap() != Progress::Idle {}
+        let stats = store.stats();
+        assert!(stats.memory_bytes_peak <= BUDGET && stats.ids * 12 / 8 > BUDGET, "{stats:?}");
+        for number in (0..1_000_000_u32).step_by(101) {
+            assert!(store.contains(number.to_le_bytes()).unwrap(), "ID {number}");
+            assert!(!store.contains((number + 1_000_000).to_le_bytes()).unwrap());
+        }
     }
 
     /// Bytes of all segments, those in the making too.
