@@ -5,7 +5,7 @@
 //! MiB beside it. The same from the command line:
 //!
 //! ```sh
-//! firstseen capacity --keys 1e9 --window 30d --rate 20k/s
+//! firstseen capacity --keys 1e9 --window 30d --rate 300/s
 //! ```
 //!
 //! # A store that never forgets

@@ -240,7 +240,7 @@ const KEYS: Flag = Flag {
     value: Some("N"),
     help: &[
         "how many IDs are seen at one time, like 5000, 200k,",
-        "10M or 1e9; without it, what --rate brings in a window",
+        "10M or 1e9; at least what --rate brings in a window",
     ],
 };
 

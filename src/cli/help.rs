@@ -48,9 +48,9 @@ TIME like 500ms, 90s, 10m, 24h, 7d.
 With --store a line counts as seen only after it was printed: a run that is
 killed loses no line, but the next one may print the last of them again (at most
 1 MiB of input). In a pipe, lines that its reader has not read when it ends come
-again as well, so a run lasts until its reader has read everything. --window,
---sliding and --hash are fixed when the store is made, and may be left out
-later. One run at a time has a store open.
+again as well, so a run lasts until its reader has read everything. --sliding,
+--hash and whether there is a --window are fixed when the store is made, and may
+be left out later. One run at a time has a store open.
 
 Keys of --json-stats: lines, first_seen, duplicates, bytes_read, bytes_written,
 seconds, memory_bytes (held for what was seen), forgotten (lines, to stay within

@@ -234,8 +234,8 @@ impl Upkeep {
 }
 
 impl Upkeep {
-    /// Gives up what is in memory and also in files until `excess` bytes are free, as far as there is any: what
-    /// is being brought back, then kept tables, then filters, the oldest first; returns the bytes.
+    /// Gives up what is in memory and also in files until `excess` bytes are free, as far as there is any:
+    /// what is being brought back, then kept tables, then filters, the oldest first; returns the bytes.
     pub(crate) fn release_sealed(&mut self, core: &Core, succession: &mut Succession, excess: u64) -> u64 {
         let recalling = self.recall.take().map_or(0, |recall| recall.memory_bytes());
         core.counters.memory_recall.set(0);
